@@ -1,4 +1,4 @@
-// The bars of a timeline one by one: where each stands, the next to each side, and the lines from
+// The bars of a timeline: the position of each, its neighbours, and the lines from
 // those that were evicted to those that came instead.
 
 import type { HeldSlots } from "./api";
@@ -12,7 +12,7 @@ export interface Box {
 }
 
 const LEAST_WIDTH = 6;
-/** Shorter lines cannot be told from the bars. */
+/** Shorter lines are indistinct from the bars. */
 const LEAST_LINE = 4;
 const MOST_LINES = 60;
 

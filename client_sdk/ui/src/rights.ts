@@ -1,4 +1,4 @@
-// What the caller may do by the roles that the queue tells. Only that is offered, and what IAM has not refused already
+// The caller's rights by the roles that the queue reports. Only that is offered, and what IAM has not refused already
 // (`isDenied` of a call). The queue itself decides in any case.
 
 import type { Job, Me } from "./api";

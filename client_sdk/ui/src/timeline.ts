@@ -104,7 +104,7 @@ export interface Drawing {
   starts: string;
   runs: string;
   evicted: string;
-  /** What stands within bars, or beside them where they have no room: names, and whom an attempt was evicted for. */
+  /** Texts within bars, or beside bars without room: names, and the beneficiary of an eviction. */
   names: Mark[];
   height: number;
   lane: number;
@@ -148,7 +148,7 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
   const names: Mark[] = [];
   /** By lane, up to where its narrow bars are drawn already. */
   const drawn: number[] = [];
-  /** By lane, up to where something stands. */
+  /** The end of the last text, by lane. */
   const taken: number[] = [];
   /** By lane, the last bar, if it wants room beside it. */
   const last: (Homeless | undefined)[] = [];

@@ -27,7 +27,7 @@ test("each of several evicted for one job has a line", () => {
 test.each([
   ["the start is outside the window", [bar("v", 0, 0, 40, "u"), bar("u", 1, 100, 120)]],
   ["the end is outside the window", [bar("v", 0, -20, -1, "u"), bar("u", 1, 10, 20)]],
-  ["nobody may know for whom", [bar("v", 0, 0, 40), bar("", 1, 50, 60)]],
+  ["the beneficiary is unknown", [bar("v", 0, 0, 40), bar("", 1, 50, 60)]],
   ["the two touch", [bar("v", 0, 0, 40, "u"), bar("u", 0, 40, 60)]],
 ])("no line where %s", (_, held) => expect(drawn(held)).toBe(""));
 

@@ -67,7 +67,7 @@ test("what a sweep looks for", () => {
   expect(lookedFor(sweep({ maximize: true, goal: 0.9, met_by: "7" }))).toBe("loss, the largest is best; good enough: 0.9, reached by 7.");
 });
 
-test("the best is told with what it tried, as text", () => {
+test("the best is shown with its parameters, as text", () => {
   const odd = "<img src=x onerror=alert(1)>";
   const trials = [trial("3", 0.25, { best: true, parameters: { [odd]: odd, lr: 0.3 } }), trial("4", null, { job: null, state: null })];
   render(<Trials sweep={sweep({ trials })} group="g" />);

@@ -38,7 +38,7 @@ test("a job that runs", () => {
   ]);
 });
 
-test("an end is told once", () => {
+test("an end is shown once", () => {
   const only = attempt({ admitted_at: at(0), running_since: at(0), ended_at: at(1), outcome: "failed" });
   expect(story(job({ state: "failed", attempts: [only] }), now)).toEqual(["waited 0 s", "ran 1 min", "failed"]);
 });

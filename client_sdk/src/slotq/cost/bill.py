@@ -214,8 +214,8 @@ def bill(
 
 
 def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str, float]) -> Counts:
-    """The counts of one average job. It costs the same whatever waits. Only a look at it grows with
-    the jobs ahead: linearly, up to the thousand that are counted."""
+    """The counts of one average job. Its cost does not depend on the jobs that wait, except that a
+    look at it grows linearly with the jobs ahead, up to a thousand."""
     job, thousands = counts["job"], min(1.0, usage.ahead / 1000)
     looked, looked_behind = (
         counts["look at a job that waits"],

@@ -4,8 +4,8 @@
         first.fit(wait=False)
         second.fit(wait=False)
 
-It works for whatever goes through the queue: both SDKs, and boto3 after `slotq.install`. Inside the
-block a job is only gathered: it is described as pending, and nothing is in the queue. If the block
+It works for both SDKs, and for boto3 after `slotq.install`. Inside the block a job is only
+gathered: DescribeTrainingJob shows it as pending, and the queue does not have it yet. If the block
 raises, nothing is submitted.
 """
 
@@ -23,12 +23,12 @@ from slotq_core.wire.views.jobs import JobView
 
 
 class Door(Protocol):
-    """Whatever submits training jobs, and now hands over those of a gang."""
+    """A submitter of training jobs, which also submits a gang."""
 
     def submit_gang(self, gang: Gang) -> GroupView: ...
 
     def caller(self) -> str:
-        """The ARN of whoever submits."""
+        """The submitter's ARN."""
 
 
 class Gang:
@@ -51,8 +51,8 @@ class Gang:
         return f"<gang {self.name}: {len(self.requests)} jobs, {state}>"
 
     def gather(self, request: Mapping[str, Any], door: Door) -> JobView:
-        """Take a job; returns what is known of it before it is submitted. Raises InvalidRequest if
-        another session has submitted the first."""
+        """Gather a job; returns its view before submission. Raises InvalidRequest if another
+        session has gathered the first job."""
         if self.door not in {None, door}:
             raise InvalidRequest(
                 f"the jobs of gang {self.name} must all go through one session of one queue"
@@ -67,7 +67,7 @@ class Gang:
         return self.known(name)
 
     def known(self, name: str) -> JobView:
-        """What is known of a gathered job: it is described as one that waits."""
+        """The view of a gathered job: a waiting job."""
         now = datetime.now(UTC).isoformat()
         return JobView(
             name=name,

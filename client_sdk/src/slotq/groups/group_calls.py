@@ -44,11 +44,10 @@ class GroupCalls(SubmissionCalls):
         slots at once.
 
         `members`: CreateTrainingJob requests, to which the client's own settings apply as in
-        `QueueClient.submit`; what they share is sent once. `sweep`: what they try and look for, as
-        `sweep` of POST /groups. The same group again is the same group. Where one request's time
-        does not do for all of them, it says so and goes on. Raises what `QueueClient.submit`
-        raises; the field of a member's fault begins with its place: `members.3.RoleArn`. `dry_run`
-        as there.
+        `QueueClient.submit`; what they share is sent once. `sweep`: parameters and objective, as
+        `sweep` of POST /groups. The same group again is the same group. If one request cannot take
+        all members in time, further requests follow. Raises what `QueueClient.submit` raises; the
+        field of a member's fault begins with its place: `members.3.RoleArn`. `dry_run` as there.
         """
         body = body_of(name, self._prepared(members), {}, max_parallel=max_parallel, sweep=sweep)
         return self._put(body, dry_run=dry_run)
@@ -71,8 +70,8 @@ class GroupCalls(SubmissionCalls):
         the gang runs, as room comes.
 
         `ends_with`: the member, by name, whose end ends the gang; it also ends when too few of the
-        others can still complete. `sites`: what members call themselves towards each other, by job
-        name. `heartbeat_seconds`: how long a running member that reports may be silent.
+        others can still complete. `sites`: the members' names for each other, by job name.
+        `heartbeat_seconds`: how long a running member that reports may be silent.
 
         `members` as for `submit`. Raises what that raises, and NeverFits for a gang that empty
         pools could not hold.
@@ -141,7 +140,7 @@ class GroupCalls(SubmissionCalls):
         return self._patiently(submit, TooManySubmissions, GroupUnfinished)
 
     def _with_further_members(self, first: GroupView, query: Mapping[str, str]) -> GroupView:
-        """The group whole: the members that its first page has no room for, too."""
+        """The whole group, with the members of further pages."""
         path, jobs, following = below("/groups", first.name), [*first.jobs], first.next
         while following is not None:
             page = self._read(GroupView, "GET", path, query={**query, "next": following})

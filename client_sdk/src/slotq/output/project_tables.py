@@ -15,8 +15,8 @@ from slotq_core.wire.document.views import BudgetView, ProjectView, QuotasView, 
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
-    """The projects, one line each: what they deserve, may have, hold and wait for, and what
-    they have spent, if any has a budget."""
+    """The projects, one line each: quota, weight, limit, share, use and demand; and the spent
+    budget, if any project has one."""
     shown = [*projects]
     budgets = ("SPENT",) if any(project.budget for project in shown) else ()
     heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")

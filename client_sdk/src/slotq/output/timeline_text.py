@@ -29,7 +29,7 @@ _STEPS = [
 _STARTS, _RUNS, _ENDS, _EVICTED = "░", "█", "▌", "✗"
 _STYLES = {_STARTS: "dim", _RUNS: "blue", _ENDS: "blue", _EVICTED: "bold red"}
 _OTHERS = "(others)"
-"""Stands for jobs that the caller may not see."""
+"""Replaces the names of jobs that the caller may not see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -312,7 +312,7 @@ def _part(found: re.Match[str]) -> str:
 
 
 def _member(found: re.Match[str]) -> str:
-    """One member of a set, as in a set of `re`; empty where it is none."""
+    """One member of a set, as in a set of `re`; empty if `re` has no such member."""
     if found["class"]:
         return re.escape(_CLASSES.get(found["class"], ""))
     low, high = found["low"], found["high"] or found["low"]

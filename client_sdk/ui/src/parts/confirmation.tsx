@@ -12,7 +12,7 @@ export interface Question {
   says: string;
   /** What else must be said, with its present value. */
   asks?: { label: string; value: string };
-  /** The same for the simulator, which tells beforehand who would start and be evicted. */
+  /** The same for the simulator, which forecasts starts and evictions. */
   change?: (value: string) => Change;
   /** Do it. Throws an Error whose message is shown. */
   act: (value: string) => Promise<void>;

@@ -13,7 +13,7 @@ interface Deed {
   says: string;
   method: "PATCH" | "DELETE";
   body?: (value: string) => unknown;
-  /** The same for the simulator, which tells beforehand who would start and be evicted. */
+  /** The same for the simulator, which forecasts starts and evictions. */
   change?: (value: string) => Change;
   /** What else must be said, with its present value. */
   asks?: { label: string; value: string };
@@ -46,11 +46,11 @@ function bodyOf(job: Job, { key, value, tag, ofAttempt, takes }: Verb, text: str
   return { [key]: tag ? { [tag]: said } : said };
 }
 
-/** What was given, as the queue takes it. */
+/** The entered text in the queue's form. */
 const read = (takes: string | undefined, text: string): string =>
   takes === "pools" ? text.replaceAll(" ", "") : text.trim();
 
-/** The change of these jobs for the simulator: their names, or what each is given. */
+/** The change of these jobs for the simulator: their names, or the new value of each. */
 export function changeOf(key: string, names: string[], takes: string | undefined, text: string): Change {
   const said = read(takes, text);
   const value = takes === "pools" ? said.split(",") : said;

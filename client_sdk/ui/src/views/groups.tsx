@@ -1,4 +1,4 @@
-// Gangs, federated jobs and sweeps: how each stands, and how many of its jobs are in which state.
+// Gangs, federated jobs and sweeps: the state of each, and the number of its jobs by state.
 
 import { Link } from "wouter-preact";
 import { useFilter } from "../address";

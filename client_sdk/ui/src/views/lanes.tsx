@@ -1,4 +1,4 @@
-// The bars of one pool. A few paths draw them all; one bar at a time stands in the order of Tab.
+// The bars of one pool. A few paths draw them all; one bar at a time is in the order of Tab.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link } from "wouter-preact";

@@ -76,7 +76,7 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
         rows={line}
         columns={waiting(now)}
         keyOf={(job) => job.name}
-        empty="Nobody waits."
+        empty="No jobs wait."
       />
     </section>
   );

@@ -1,4 +1,4 @@
-// The operator's settings as they stand, and who changed them.
+// The operator's settings, and who changed them.
 
 import { get, type Change } from "../api";
 import { useLive } from "../live";

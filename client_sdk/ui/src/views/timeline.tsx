@@ -1,4 +1,4 @@
-// When each job held slots, and who was evicted for whom. The window and the pool stand in the address.
+// When each job held slots, and who was evicted for whom. The window and the pool are part of the address.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link, useSearchParams } from "wouter-preact";
@@ -38,7 +38,7 @@ const IN = 0.5;
 const OUT = 2;
 const STEP = 0.25;
 
-/** A moment of the address; undefined where it is none. */
+/** A moment of the address; undefined if it is invalid. */
 const momentIn = (text: string | null): number | undefined => {
   const found = Date.parse(text ?? "");
   return Number.isNaN(found) ? undefined : found;
@@ -115,7 +115,7 @@ export function Timeline() {
       <h2>
         Evictions <small>{counted(evictions.length, "attempt")}</small>
       </h2>
-      <Rows label="Evictions" rows={evictions} columns={EVICTIONS} keyOf={keyOf} empty="Nobody was evicted." />
+      <Rows label="Evictions" rows={evictions} columns={EVICTIONS} keyOf={keyOf} empty="No evictions." />
       {page && <AsTable page={page} now={now} />}
     </>
   );
@@ -302,7 +302,7 @@ function AsTable({ page, now }: { page: AttemptsPage; now: number }) {
 const newestFirst = (attempts: HeldSlots[]): HeldSlots[] =>
   attempts.sort((one, other) => ((one.ended_at ?? "") < (other.ended_at ?? "") ? 1 : -1));
 
-/** Attempts of others have no name: two may be alike in all that is told. */
+/** Attempts of others have no name: two may be equal in all known fields. */
 const keyOf = (of: HeldSlots, index: number): string =>
   [of.job || index, of.number, of.pool, of.admitted_at, of.ended_at].join(" ");
 

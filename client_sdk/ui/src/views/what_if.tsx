@@ -80,7 +80,7 @@ interface Asked {
   busy: boolean;
 }
 
-/** The simulator's answer to these changes; asked anew when they, or `round`, change. */
+/** The simulator's answer to these changes; asked again when they, or `round`, change. */
 function useAnswer(wanted: Wanted[], hours: number, round: number): Asked {
   const [state, setState] = useState<Asked>({ trouble: "", busy: true });
   const key = JSON.stringify([wanted, hours, round]);

@@ -52,8 +52,8 @@ def quota(ctx: click.Context, user: str | None, *, everyone: bool) -> None:
 def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enforce: bool) -> None:
     """Let USER (a person, or a user group) hold SLOTS of CLASS in POOL.
 
-    A class that is not named in somebody's limits for a pool is 0 there, once the user has any.
-    A lowered limit evicts nobody, unless you --enforce it. The change is recorded (`slotq config
+    A class that is not named in somebody's limits for a pool is 0 there, once the user has any. A
+    lowered limit evicts no jobs, unless you --enforce it. The change is recorded (`slotq config
     history`) and needs a right that only operators should have (docs/guardrails.md).
     """
     client = app.client()

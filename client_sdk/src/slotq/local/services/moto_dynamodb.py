@@ -72,7 +72,7 @@ def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _streams_in_step(backend: DynamoDBBackend) -> Iterator[None]:
-    """Take back what a failed transaction told the tables' streams."""
+    """Remove the stream records of a failed transaction."""
     with ExitStack() as stack:
         for table in backend.tables.values():
             if isinstance(table.stream_shard, JobStream):
@@ -130,7 +130,7 @@ def _put_back(saved: Saved) -> None:
 
 
 class JobStream:
-    """Stands where moto has a table's shard."""
+    """Replaces moto's shard of a table."""
 
     def __init__(self) -> None:
         self._records: list[dict[str, Any]] = []

@@ -70,7 +70,7 @@ class Record:
     runs: list[Run] = field(default_factory=list)
     """The attempts, in the order of their starts."""
     asked: dict[tuple[int, str], Status] = field(default_factory=dict)
-    """The status given for a waiting job, by moment and name."""
+    """The reported status of a waiting job, by moment and name."""
     warned: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When each project came near its budget, in order."""
     end: int = 0
@@ -81,7 +81,7 @@ class Record:
     """The index in `runs` of each job's live attempt."""
 
     def begin(self, job: Job, at: int = 0) -> None:
-        """Begin with a job that there is when the run begins, at that moment."""
+        """Add a job of the initial queue, at that moment."""
         self.states[job.name].append((at, job.state.value))
         if job.attempt:
             since = job.attempt.running_since

@@ -39,8 +39,8 @@ _ORDER: tuple[What, ...] = (
 
 
 def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
-    """Compare the queue without a change and with it. `touched`: jobs that are told of in any
-    case."""
+    """Compare the queue without a change and with it. `touched`: jobs that are always in the
+    answer."""
     queue = before.queue
     changes = differences(queue.settings, after.queue.settings)
     return WhatIfView(
@@ -111,7 +111,7 @@ def _timeline(before: Forecast, after: Forecast) -> Iterator[TimelineRow]:
 
 
 def _histories(of: Forecast) -> dict[tuple[str, Event, int], Happened]:
-    """Each event by job, kind and how often that kind has happened to the job before."""
+    """The events by job, kind, and the number of earlier events of that kind of the job."""
     found: dict[tuple[str, Event, int], Happened] = {}
     counts: dict[tuple[str, Event], int] = {}
     for event in of.record.events:
