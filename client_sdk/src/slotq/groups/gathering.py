@@ -22,7 +22,7 @@ from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
 
 
-class Door(Protocol):
+class Submitter(Protocol):
     """A submitter of training jobs, which also submits a gang."""
 
     def submit_gang(self, gang: Gang) -> GroupView: ...
@@ -44,16 +44,16 @@ class Gang:
         """The CreateTrainingJob requests, by job name."""
         self.group: GroupView | None = None
         """The group, once it is submitted."""
-        self.door: Door | None = None
+        self.submitter: Submitter | None = None
 
     def __repr__(self) -> str:
         state = self.group.state if self.group else "not submitted yet"
         return f"<gang {self.name}: {len(self.requests)} jobs, {state}>"
 
-    def gather(self, request: Mapping[str, Any], door: Door) -> JobView:
+    def gather(self, request: Mapping[str, Any], submitter: Submitter) -> JobView:
         """Gather a job; returns its view before submission. Raises InvalidRequest if another
         session has gathered the first job."""
-        if self.door not in {None, door}:
+        if self.submitter not in {None, submitter}:
             raise InvalidRequest(
                 f"the jobs of gang {self.name} must all go through one session of one queue"
             )
@@ -62,7 +62,7 @@ class Gang:
             raise InvalidRequest(
                 f"gang {self.name} has a job named '{name}' already", field="TrainingJobName"
             )
-        self.door = door
+        self.submitter = submitter
         self.requests[name] = request
         return self.known(name)
 
@@ -80,7 +80,7 @@ class Gang:
             preemptible=True,
             min_runtime=0,
             retries=0,
-            submitter=self.door.caller() if self.door else "",
+            submitter=self.submitter.caller() if self.submitter else "",
             group=self.name,
             attempts_begun=0,
             evictions=0,
@@ -112,9 +112,9 @@ def gang(
         yield made
     finally:
         _now.reset(token)
-    if made.door is None:
+    if made.submitter is None:
         raise InvalidRequest(f"gang {name} has no jobs: nothing was submitted inside its block")
-    made.group = made.door.submit_gang(made)
+    made.group = made.submitter.submit_gang(made)
 
 
 def gathering() -> Gang | None:
