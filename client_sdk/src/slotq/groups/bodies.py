@@ -94,7 +94,7 @@ def members_of(sweep: SweepView | None) -> dict[str, str]:
     return {trial.job: trial.name for trial in (sweep.trials if sweep else ()) if trial.job}
 
 
-def told_again(sweep: SweepView | None) -> dict[str, Any] | None:
+def sweep_body_of(sweep: SweepView | None) -> dict[str, Any] | None:
     """The sweep's parameters and objective, in the form of a submission."""
     if sweep is None:
         return None

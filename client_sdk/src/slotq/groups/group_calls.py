@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq.errors import GroupUnfinished, InvalidRequest, TooManySubmissions
-from slotq.groups.bodies import body_of, cloned, members_of, names_of_clones, rules_of, told_again
+from slotq.groups.bodies import (
+    body_of,
+    cloned,
+    members_of,
+    names_of_clones,
+    rules_of,
+    sweep_body_of,
+)
 from slotq.jobs.job_calls import SubmissionCalls
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.transport.connection import below
@@ -118,7 +125,7 @@ class GroupCalls(SubmissionCalls):
             for member in members
         ]
         if found.gang is None:
-            most, sweep = found.max_parallel or len(members), told_again(found.sweep)
+            most, sweep = found.max_parallel or len(members), sweep_body_of(found.sweep)
             return self._put(body_of(new_name, requests, {}, max_parallel=most, sweep=sweep))
         rules = rules_of(
             min_members=found.gang.min_members,
