@@ -80,7 +80,7 @@ class Look:
 
     @property
     def proxy(self) -> str:
-        """The proxy used to reach the endpoint; empty if there is none."""
+        """The proxy used to reach the endpoint; empty without a proxy."""
         if self.host in _LOOPBACK:
             return ""
         found: Mapping[str, str] = get_environ_proxies(self.endpoint)

@@ -153,8 +153,8 @@ class Selection:
         said = "".join(f" {word} {what}" for word, what in among.items() if what is not None)
         beside = f" among {', '.join(self.names)}" if self.names else ""
         states = self.states or self.fit
-        stands = "runs or waits" if states == LIVING else f"is {' or '.join(states)}"
-        return f"no job{said}{beside} {stands}"
+        condition = "runs or waits" if states == LIVING else f"is {' or '.join(states)}"
+        return f"no job{said}{beside} {condition}"
 
     def _has(self, job: JobView) -> bool:
         named = not self.names or job.name in self.names

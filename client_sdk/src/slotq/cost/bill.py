@@ -199,11 +199,11 @@ def bill(
     measured = assumed["project_metrics"]
     minute = counts["minute, projects measured" if measured else "minute"]
     minutes = minute * assumed["minutes_a_month"]
-    standing = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
-    standing["metrics"] += measured * METRICS_EACH_PROJECT
-    standing["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
-    standing["sqs_requests"] = assumed["polls_a_minute"] * assumed["minutes_a_month"]
-    idle = _amounts(minutes, assumed) | standing
+    fixed = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
+    fixed["metrics"] += measured * METRICS_EACH_PROJECT
+    fixed["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
+    fixed["sqs_requests"] = assumed["polls_a_minute"] * assumed["minutes_a_month"]
+    idle = _amounts(minutes, assumed) | fixed
     lines = measured * assumed["minutes_a_month"]
     idle["log_gigabytes"] += lines * assumed["log_bytes_each_project"] / 1e9
     return Bill(

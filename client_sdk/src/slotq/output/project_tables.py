@@ -63,8 +63,8 @@ def _spent(budget: BudgetView | None) -> str:
 def _of(project: ProjectView, figure: str) -> str:
     """One figure of a project, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
     by_pool: dict[str, dict[str, int]] = {}
-    for standing in project.standings:
-        by_pool.setdefault(standing.pool, {})[standing.resource] = getattr(standing, figure)
+    for status in project.standings:
+        by_pool.setdefault(status.pool, {})[status.resource] = getattr(status, figure)
     if not any(amount for own in by_pool.values() for amount in own.values()):
         return "0"
     return amounts(by_pool[""] if by_pool.keys() == {""} else by_pool)

@@ -57,24 +57,24 @@ function ProjectPanel({ project }: { project: Project }) {
       <h2 id={`project-${project.name}`}>{project.name}</h2>
       {project.standings.length === 0 && <p class="empty">It holds nothing.</p>}
       {project.budget && <Spent project={project.name} budget={project.budget} />}
-      {project.standings.map((standing) => {
-        const within = Math.max(0, standing.held - standing.over_quota);
+      {project.standings.map((status) => {
+        const within = Math.max(0, status.held - status.over_quota);
         const pieces = [
           { kind: "used" as const, name: "within quota", amount: within },
-          { kind: "over" as const, name: "over quota", amount: standing.over_quota },
-          { kind: "stopping" as const, name: "stopping", amount: standing.stopping },
+          { kind: "over" as const, name: "over quota", amount: status.over_quota },
+          { kind: "stopping" as const, name: "stopping", amount: status.stopping },
         ];
-        const what = [standing.resource, standing.pool && `in ${standing.pool}`].filter(Boolean).join(" ");
+        const what = [status.resource, status.pool && `in ${status.pool}`].filter(Boolean).join(" ");
         return (
           <div key={what}>
             <p>
-              {what}: holds {standing.held} of a quota of {standing.quota}; its fair share now is {standing.share}
-              {standing.limit !== null && `, its limit ${standing.limit}`}; {standing.waiting} more are asked for.
+              {what}: holds {status.held} of a quota of {status.quota}; its fair share now is {status.share}
+              {status.limit !== null && `, its limit ${status.limit}`}; {status.waiting} more are asked for.
             </p>
             <Bar
               pieces={pieces}
-              total={Math.max(standing.quota, standing.share, standing.held)}
-              label={`${project.name}, ${what}: ${standing.held} held, ${standing.over_quota} over quota`}
+              total={Math.max(status.quota, status.share, status.held)}
+              label={`${project.name}, ${what}: ${status.held} held, ${status.over_quota} over quota`}
             />
           </div>
         );

@@ -229,8 +229,8 @@ class _World:
             return  # Before the run begins, jobs enter but no pass decides.
         while True:
             heads = self._jobs.heads(self._world())
-            for standing in self._spent.warnings(heads, now):
-                self.record.warn(standing, now)
+            for status in self._spent.warnings(heads, now):
+                self.record.warn(status, now)
             planned = plan(heads, now, more=self._jobs.more)
             if self._watch:
                 self._watch(self._jobs.everything(self._world()), planned, now)

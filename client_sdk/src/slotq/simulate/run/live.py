@@ -312,8 +312,8 @@ class _Live:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
             done = self._manager.passes.run()
-            for standing in done.budget_warnings:
-                self.record.warn(standing, now)
+            for status in done.budget_warnings:
+                self.record.warn(status, now)
             self._agenda.put(done.wake_at, Due.PASS)
             if not self._observe():
                 return

@@ -93,10 +93,10 @@ class Record:
         self.states[name].append((t, REFUSED))
         self.events.append(RecordedEvent(t=t, event="refuse", job=name, reason=reason))
 
-    def warn(self, standing: BudgetStatus, t: int) -> None:
+    def warn(self, status: BudgetStatus, t: int) -> None:
         """Record that a project has come near its budget."""
-        self.warned[standing.project].append(t)
-        self.events.append(RecordedEvent(t=t, event="budget", job="", reason=standing.sentence()))
+        self.warned[status.project].append(t)
+        self.events.append(RecordedEvent(t=t, event="budget", job="", reason=status.sentence()))
 
     def change(self, before: Job | None, after: Job, t: int) -> None:
         """Record one change of one job."""

@@ -149,11 +149,11 @@ class Spent:
 
     def warnings(self, snapshot: Snapshot, now: int) -> Iterator[BudgetStatus]:
         """Yield the projects that have come near their budgets since the last call."""
-        for name, standing in budgets_of(snapshot, now).items() if self._projects else ():
-            if standing.is_near and not standing.warned:
+        for name, status in budgets_of(snapshot, now).items() if self._projects else ():
+            if status.is_near and not status.warned:
                 self._turn(now)
                 self._warned.add(name)
-                yield standing
+                yield status
 
     def _turn(self, now: int) -> None:
         """Reset the sums if a new month has begun."""
