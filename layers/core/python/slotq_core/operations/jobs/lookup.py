@@ -23,7 +23,7 @@ from slotq_core.privacy.disclosure import Shown, shown
 from slotq_core.privacy.identity import BY_DEFAULT
 
 KEPT = 5_000
-"""How long (ms) a report, or that there was none, answers further requests of this process."""
+"""How long (ms) this process caches a report, or its absence."""
 
 _NEVER: tuple[int, Report | None] = (0, None)
 
@@ -67,7 +67,7 @@ class JobLookup:
         Raises NoSuchProject for a project that is not known to `to` and has none of them.
 
         With more jobs than `JobFilter.looks_at`, only the latest of each state are examined, and no
-        job has a place: the queue is never read whole. `status` tells the place of one job.
+        job has a place: the queue is never read whole. `status` reports the place of one job.
         """
         return self._whole(states, wanted, limit=wanted.looks_at, to=to)[0]
 
@@ -178,16 +178,16 @@ class JobLookup:
         return {pool.name: pool.suspend_grace for pool in self._store.configuration.read().pools}
 
     def request(self, name: str, *, by: str) -> Shown:
-        """The part of the job's current CreateTrainingJob request that `by` may see, with its
-        project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
+        """The part of the job's current CreateTrainingJob request that `by` may see. The project is
+        a tag of this request, so submitting it again keeps the project. Raises NoSuchJob."""
         job = self.found(name, to=by)
         request = names.with_project(self._store.jobs.request(job.name), job.project)
         people = self._store.configuration.read().people
         return shown(request, submitter=job.submitter, to=by, people=people)
 
     def found(self, name: str, *, to: str | None = None) -> Job:
-        """The job, if `to` may see it (None: the queue itself). Raises NoSuchJob: nobody learns
-        whether a job that is not theirs to see exists."""
+        """The job, if `to` may see it (None: the queue itself). Else raises NoSuchJob, whether the
+        job exists or not."""
         job = self._store.jobs.get(name) if names.is_legal(name) else None
         if job is None or not self._authorizer.sees(job, by=to):
             raise no_such_job(name)
@@ -207,8 +207,8 @@ class Progress:
         """When each was read, and what it said, by training job."""
 
     def of(self, statuses: Iterable[Status]) -> list[Status]:
-        """The statuses, with the reports of those jobs that run. Never raises: without S3 nobody
-        knows the progress, and that is all."""
+        """The statuses, with the reports of running jobs. Never raises: without S3 only the
+        progress is missing."""
         shown = list(statuses)
         attempts = [attempt for status in shown if (attempt := _running(status)) is not None]
         self._read(attempts)
@@ -226,7 +226,7 @@ class Progress:
         self._known = {
             name: known for name, known in self._known.items() if 0 <= now - known[0] < KEPT
         }
-        asked = [each for each in attempts if each.training_job not in self._known]
+        asked = [attempt for attempt in attempts if attempt.training_job not in self._known]
         found = self._scripts.reports(asked) if asked else {}
         for attempt in asked:
             self._known[attempt.training_job] = now, found.get(attempt.training_job)

@@ -80,7 +80,7 @@ class QueueSnapshots:
     def _etas(self, jobs: Iterable[Job]) -> Mapping[str, int]:
         running = [Status(job=job) for job in jobs if job.state in ACTIVE_STATES]
         shown = self._lookup.with_progress(running)
-        return {it.job.name: it.eta for it in shown if it.eta is not None}
+        return {status.job.name: status.eta for status in shown if status.eta is not None}
 
     def _limits(self, queue: QueueSnapshot) -> Mapping[str, int]:
         last = last_yields(queue.yields)
@@ -109,5 +109,5 @@ def _unplanned(queued: Iterable[Job]) -> Iterable[Job]:
 
 def _longest(request: Request) -> int:
     asked = request.get("StoppingCondition")
-    told = asked.get("MaxRuntimeInSeconds") if isinstance(asked, Mapping) else None
-    return 1000 * (told if isinstance(told, int) else MAX_RUNTIME)
+    runtime = asked.get("MaxRuntimeInSeconds") if isinstance(asked, Mapping) else None
+    return 1000 * (runtime if isinstance(runtime, int) else MAX_RUNTIME)

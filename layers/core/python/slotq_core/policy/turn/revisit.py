@@ -87,6 +87,9 @@ class Revisit:
                 yield [head for head in theirs if self._may_reclaim(head.job)]
         if state.evicted:
             yield self._that_may_move_others()
+        claimed = state.rooms.get(job.claim.pool) if job.claim else None
+        if claimed and claimed.pool.consolidate:  # The job may move for them.
+            yield self._blocked.in_pool(claimed.pool.name)
         if state.accounts.leaves_none_under(job):
             yield [head for head in self._blocked.everyone() if self._may_exceed(head.job)]
 
