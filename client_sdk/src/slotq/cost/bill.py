@@ -109,10 +109,10 @@ class Counts:
     """State changes published as events."""
 
     def __add__(self, other: Counts) -> Counts:
-        return self._with(other, lambda one, two: one + two)
+        return self._with(other, lambda a, b: a + b)
 
     def __sub__(self, other: Counts) -> Counts:
-        return self._with(other, lambda one, two: one - two)
+        return self._with(other, lambda a, b: a - b)
 
     def __mul__(self, times: float) -> Counts:
         return Counts(**{name: value * times for name, value in asdict(self).items()})

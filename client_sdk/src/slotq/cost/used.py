@@ -57,9 +57,9 @@ def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
     """A line for each group, the largest use first."""
     groups: dict[UsageGroup, Totals] = {}
     for group, amounts in used.totals.items():
-        one = groups.setdefault(group._replace(instance_type=""), {})
-        merge(one, [(group, amounts)])
-    lines = [_line(group, one, used.by, prices) for group, one in groups.items()]
+        totals = groups.setdefault(group._replace(instance_type=""), {})
+        merge(totals, [(group, amounts)])
+    lines = [_line(group, totals, used.by, prices) for group, totals in groups.items()]
     return sorted(lines, key=lambda line: (-line.slot_hours, *line.group.values()))
 
 

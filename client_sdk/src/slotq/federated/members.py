@@ -129,7 +129,7 @@ def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
     if "InstanceGroups" not in resources:
         resources.setdefault("InstanceCount", 1)
     resources.setdefault("VolumeSizeInGB", _DISK)
-    if any(one.get("ChannelName") == CHANNEL for one in made.get("InputDataConfig") or ()):
+    if any(channel.get("ChannelName") == CHANNEL for channel in made.get("InputDataConfig") or ()):
         raise InvalidRequest(
             f"the channel '{CHANNEL}' carries the code; choose another name in {where}",
             field="InputDataConfig",

@@ -76,8 +76,8 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
-    whose = EVERYONE if limit.of_group(document) else limit.user
-    for quota in client.configuration.quotas(whose).quotas:
+    user = EVERYONE if limit.of_group(document) else limit.user
+    for quota in client.configuration.quotas(user).quotas:
         if (quota.priority_class, quota.pool) == (limit.priority_class, limit.pool):
             for name in quota.beyond:
                 yield client.jobs.requeue(name)

@@ -141,8 +141,8 @@ class JobStream:
         """Note a change. moto calls this with the item before and after."""
         images = {"OldImage": _attributes(old), "NewImage": _attributes(new)}
         said = {name: image for name, image in images.items() if image is not None}
-        one = next(iter(said.values()), {})
-        keys = {key: one.get(key, {}) for key in ("pk", "sk")}
+        item = next(iter(said.values()), {})
+        keys = {key: item.get(key, {}) for key in ("pk", "sk")}
         if keys["sk"] != {"S": JOB} or new is None:
             return
         with self._lock:

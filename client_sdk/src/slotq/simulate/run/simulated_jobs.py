@@ -109,8 +109,8 @@ class SimulatedJobs:
         )
 
     def _take_out(self, job: Job) -> None:
-        for those in (self._active, self._starting, self._due, self._claimants):
-            those.pop(job.name, None)
+        for index in (self._active, self._starting, self._due, self._claimants):
+            index.pop(job.name, None)
         if job.waits and not job.claim:
             line = self._line_of(job)
             jobs = self._lines[line]
