@@ -1,4 +1,4 @@
-// With 5,000 waiting jobs what an interaction costs is bounded, and what is clicked happens.
+// With 5,000 waiting jobs the cost of an interaction is bounded, and each click takes effect.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";

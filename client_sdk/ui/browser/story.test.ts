@@ -74,7 +74,7 @@ test("a press that takes the focus from the first link is a click", async () => 
   await page.waitForURL(/\/settings$/);
 });
 
-/** The elements of which some text is not to be seen. */
+/** The elements whose text is cut off. */
 const cut = (selector: string): string => `[...document.querySelectorAll(${JSON.stringify(selector)})].filter((element) =>
   element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1 || element.getBoundingClientRect().right > innerWidth)
   .map((element) => element.tagName + " " + element.textContent + [element.scrollWidth, element.clientWidth, element.scrollHeight, element.clientHeight])`;
@@ -254,7 +254,7 @@ test("what cannot be is refused in words", async () => {
   said = said.filter((line) => !/40[04]/.test(line)); // The refusals themselves.
 });
 
-/** Each view, and what is there once all of it has come. */
+/** Each view, with a selector that is present once the view is complete. */
 const VIEWS: Record<string, string> = {
   "/what-if": "[role=status][aria-busy=false] .empty",
   "/what-if?pool=main%3D3&cancel=reports": "[role=status][aria-busy=false] .empty",

@@ -47,7 +47,7 @@ export function withWanted(query: URLSearchParams, wanted: Wanted[]): URLSearchP
   return next;
 }
 
-/** As the simulator is asked. Throws an Error whose message says what is wrong. */
+/** The change in the simulator's form. Throws an Error whose message says what is wrong. */
 export function changeOf(wanted: Wanted[], hours: number): Change {
   const changes = (option: string) => wanted.filter((change) => change.option === option);
   const names = (option: string) => changes(option).map((change) => change.name);

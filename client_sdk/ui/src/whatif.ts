@@ -65,7 +65,7 @@ export const whatIf = (change: Change, signal: AbortSignal): Promise<WholeAnswer
 export const apply = (change: Change, revision: number): Promise<{ done: string[]; refused: string }> =>
   call("POST", "/whatif/apply", { body: { ...change, revision }, base: "/own" });
 
-/** What changes, as sentences: who is evicted, who starts now, who starts sooner or later. */
+/** The effects as sentences: evicted jobs, jobs that start now, and jobs that start sooner or later. */
 export function sentences(answer: Answer): string[] {
   const now = answer.now.filter((row) => row.before.what !== row.after.what);
   const found = [

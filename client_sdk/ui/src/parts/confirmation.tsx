@@ -10,7 +10,7 @@ export interface Question {
   title: string;
   /** What will happen, as a sentence. */
   says: string;
-  /** What else must be said, with its present value. */
+  /** The value to enter, with the present one. */
   asks?: { label: string; value: string };
   /** The same for the simulator, which forecasts starts and evictions. */
   change?: (value: string) => Change;

@@ -15,7 +15,7 @@ interface Deed {
   body?: (value: string) => unknown;
   /** The same for the simulator, which forecasts starts and evictions. */
   change?: (value: string) => Change;
-  /** What else must be said, with its present value. */
+  /** The value to enter, with the present one. */
   asks?: { label: string; value: string };
 }
 
@@ -57,7 +57,7 @@ export function changeOf(key: string, names: string[], takes: string | undefined
   return { [key]: takes ? Object.fromEntries(names.map((name) => [name, value])) : names };
 }
 
-/** What the job has now of what the verb changes. */
+/** The present value of what the verb changes. */
 function present(job: Job, { key, takes }: Verb): string {
   if (takes === "priority") return job.priority_class || String(job.priority);
   if (takes === "pools") return job.pools.join(",");
@@ -82,7 +82,7 @@ const questionOf = (job: Job, { method, body, ...rest }: Deed): Question => ({
   act: (value) => call(method, ofJob(job.name), body ? { body: body(value) } : {}),
 });
 
-/** The job's request once more, which only its submitter may read whole. Leads to the new job. */
+/** Submit the job's request once more, which only its submitter may read whole. Opens the new job. */
 const clone = (job: Job, go: (path: string) => void): Question => ({
   name: "Clone",
   title: `Clone: ${job.name}`,

@@ -1,4 +1,4 @@
-// Below a confirmation: who would be evicted and who would start, by the policy itself.
+// Below a confirmation: the jobs that the policy would evict and start.
 
 import { useEffect, useState } from "preact/hooks";
 import { sentences, whatIf, type Answer, type Change } from "../whatif";

@@ -41,7 +41,7 @@ export function Groups() {
   );
 }
 
-/** What it is to the people who submitted it. */
+/** The kind of group: gang, federated job or sweep. */
 export function kindOf({ gang }: GroupSummary): string {
   if (gang) return gang.ends_with ? "federated job" : "gang";
   return "sweep";

@@ -1,4 +1,4 @@
-// One job: its story, why it waits and what would have to happen, its attempts and its request.
+// One job: its history, the reason why it waits, its attempts and its request.
 
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
@@ -14,7 +14,7 @@ import { amount, clock, duration, lasting, person, short } from "../words";
 import { Actions } from "./actions";
 import { Logs } from "./logs";
 
-/** Seconds: the reckoning behind it reads the whole queue. */
+/** Seconds between two forecasts, each of which reads the whole queue. */
 const ASKED_EVERY = 30;
 
 export function JobPage({ name, me }: { name: string; me: Me | undefined }) {

@@ -1,4 +1,4 @@
-// A job's output, attempt after attempt, which follows while one looks at it.
+// A job's output, attempt after attempt, updated while it is in view.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Refusal } from "../api";

@@ -15,7 +15,7 @@ import { Tiles } from "./tiles";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
 const ASKED = { state: NOT_ENDED, limit: String(MOST_AT_ONCE) };
-/** A list that is cut has no places, unless one asks for them. Then it costs more. */
+/** A limited list has no places, unless the request asks for them, at a higher cost. */
 const WITH_PLACES = { ...ASKED, places: "true" };
 
 export function Queue() {

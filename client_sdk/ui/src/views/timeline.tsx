@@ -1,4 +1,4 @@
-// When each job held slots, and who was evicted for whom. The window and the pool are part of the address.
+// When each job held slots, with victims and beneficiaries of evictions. The window and the pool are part of the address.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link, useSearchParams } from "wouter-preact";
@@ -61,7 +61,7 @@ export function Timeline() {
     return look.page;
   };
   const live = useLive(question, ask, to === undefined ? 15 : 300);
-  // What is known is drawn in the new window until its own answer comes.
+  // Draw the known attempts in the new window until its answer comes.
   const known = useRef<AttemptsPage>();
   if (live.value) known.current = live.value;
   const page = known.current;

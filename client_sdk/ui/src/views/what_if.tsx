@@ -1,4 +1,4 @@
-// What if: a change in thought, what it would do by the queue's own policy, and the way to put it into force.
+// What if: a hypothetical change, its effects by the queue's own policy, and its application.
 
 import { useEffect, useState } from "preact/hooks";
 import { useSearchParams } from "wouter-preact";
