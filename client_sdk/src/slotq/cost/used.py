@@ -49,8 +49,8 @@ class UsageLineView(BaseModel):
     evictions_taken: int
     lost_hours: float
     lost_hours_at_most: float
-    """The part of it that is the most that can be lost: of attempts that reported no checkpoint.
-    They may have saved some all the same."""
+    """The part of `lost_hours` that is an upper bound: from attempts that reported no
+    checkpoint."""
 
 
 def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:

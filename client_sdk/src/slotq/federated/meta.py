@@ -119,7 +119,7 @@ def _meant(key: str) -> str | None:
 
 
 def _check_missing(document: Mapping[str, Any], unknown: Mapping[str, str | None]) -> None:
-    """Refuse a document that has a key it needs only misspelt."""
+    """Refuse a document with a misspelt required key."""
     for key, meant in unknown.items():
         if meant in _REQUIRED and meant not in document:
             raise InvalidRequest(

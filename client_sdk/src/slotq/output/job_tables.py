@@ -161,7 +161,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
 
 def columns(*titles: str, leaves: Sequence[str] = ()) -> Table:
     """An empty table with these columns; a leading `>` aligns a column to the right. `leaves`: the
-    columns that a narrow terminal can do without, the first to leave first."""
+    columns that a narrow terminal drops, in this order."""
     table = FittingTable(leaves)
     for column in titles:
         right = column.startswith(">")

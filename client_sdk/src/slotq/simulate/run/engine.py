@@ -403,7 +403,7 @@ class _World:
         return self._groups[job.group].heartbeat if job.group in self._groups else None
 
     def _listen(self, job: Job, attempt: int, now: int) -> None:
-        """Read the report of an attempt that may have become silent, as the queue does."""
+        """Check whether an attempt has become silent, as the queue does."""
         if job.state is not JobState.RUNNING or job.attempt is None:
             return
         if job.attempt.number == attempt and job.attempt.running_since is not None:
