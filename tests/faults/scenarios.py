@@ -444,7 +444,7 @@ def nothing_left_of(job: str) -> Callable[[World], str]:
     return look
 
 
-def yields_are_as_the_attempts_tell(world: World) -> str:
+def yields_agree_with_attempts(world: World) -> str:
     """Every user's last yield is kept, and no other, whatever crashed."""
     store = DynamoStore(world.dynamo, TABLE)
     told: dict[str, int] = {}

@@ -49,7 +49,7 @@ from tests.faults.scenarios import (
     submit_hostile,
     submit_wide,
     until,
-    yields_are_as_the_attempts_tell,
+    yields_agree_with_attempts,
 )
 from tests.faults.world import TYPES, pool
 from tests.queue_world import request
@@ -273,7 +273,7 @@ STORIES: tuple[Scenario, ...] = (
         done("a", "b", "c"),
         pools=(pool(time_slice=60_000),),
         work={name: minutes(2) for name in ("a", "b", "c")},
-        then=yields_are_as_the_attempts_tell,
+        then=yields_agree_with_attempts,
     ),
     Scenario(
         "two_slots_four_jobs",

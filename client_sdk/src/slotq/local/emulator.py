@@ -76,7 +76,7 @@ class _QuietHandler(MotoRequestHandler):
         pass
 
     def run_wsgi(self) -> None:
-        """Answer also an address that nobody can read: moto's handler would say nothing."""
+        """Answer also an unreadable address: moto's handler would not answer."""
         try:
             urlsplit(self.path)
         except ValueError:

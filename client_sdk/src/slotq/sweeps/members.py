@@ -65,7 +65,7 @@ def of_array(
 
 
 def member(template: Mapping[str, Any], name: str, *, index: str, place: str) -> dict[str, Any]:
-    """The template as the request of one member. `place` stands for `{name}` in it. Raises
+    """The template as the request of one member. `place` replaces `{name}` in it. Raises
     InvalidRequest if the name is too long."""
     if not names.is_legal(name):
         raise InvalidRequest(

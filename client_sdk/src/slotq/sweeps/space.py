@@ -18,7 +18,7 @@ Parameters = dict[str, Value]
 """What one trial tries, by name."""
 
 _LARGEST = 1e300
-"""Beyond it, the distance of two numbers may be none."""
+"""The largest absolute value of a number: the difference of larger ones may overflow."""
 _DIGITS = 12
 """Significant digits of a sampled number: fewer than machines agree on."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def local() -> None:
     """Run the emulator: the queue, S3, and a SageMaker that runs jobs as processes.
 
-    It keeps jobs, buckets and the queue from one start to the next.
+    Jobs, buckets and the queue survive a restart.
     """
 
 
