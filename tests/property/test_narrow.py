@@ -21,7 +21,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import cycle
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
-from slotq_core.policy.plan import Decision, Evict, Move, Plan, TryLater
+from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, TryLater
 from slotq_core.policy.turn.revisit import Revisit
 from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import Head
@@ -173,7 +173,13 @@ def same_plans(scenario: Scenario, asking: type[Revisit]) -> None:
 
 @given(snapshots() | snapshots().map(test_consolidation.moving))
 def test_asking_everybody_again_decides_the_same(snapshot: Snapshot) -> None:
-    assert planned_by(AsksEverybody, snapshot, NOW).decisions == plan(snapshot, NOW).decisions
+    """A plan that gives up claims decides only that, and the next plan of the moment the rest: then
+    what counts is where the jobs are at its end."""
+    decisions = plan(snapshot, NOW).decisions
+    if any(isinstance(decision, DropClaim) for decision in decisions):
+        assert at_rest(AsksEverybody, snapshot, NOW) == at_rest(Revisit, snapshot, NOW)
+    else:
+        assert planned_by(AsksEverybody, snapshot, NOW).decisions == decisions
 
 
 @given(without_projects)
