@@ -139,7 +139,7 @@ class RealDynamo(FakeDynamo):
         try:
             during()
             answer = self._ask("transact_write_items", request)
-            self._tell([(each["TableName"], _action_key(kind, each)) for kind, each in actions])
+            self._report([(each["TableName"], _action_key(kind, each)) for kind, each in actions])
             during()
         finally:
             for key in keys:
@@ -161,11 +161,11 @@ class RealDynamo(FakeDynamo):
         if key in self._in_flight:
             raise _error(operation, "TransactionConflictException", "a transaction is under way")
         answer = self._ask(f"{kind.lower()}_item", request)
-        self._tell([key])
+        self._report([key])
         return answer
 
-    def _tell(self, written: Sequence[tuple[str, Key]]) -> None:
-        """Tell the watchers what the engine has made of each item."""
+    def _report(self, written: Sequence[tuple[str, Key]]) -> None:
+        """Report each changed item to the watchers."""
         changes: list[Change] = []
         for name, mirror in self.tables.items():
             keys = [key for where, key in written if where == name]

@@ -159,7 +159,7 @@ def decided(planned: Plan) -> list[Decision]:
     """What is decided, in its order, but for the tries that failed (FLARE's attempts). Who is asked
     again in vain may meanwhile be blocked by a limit, and such a turn is no try; the try that the
     plan has made counts in any case
-    (docs/policy-decisions.md#where-asking-everybody-again-would-differ)."""
+    (docs/policy-decisions.md#where-asking-every-job-again-would-differ)."""
     return [each for each in planned.decisions if not isinstance(each, TryLater)]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from slotq_core.admission.contents import with_contents
 from slotq_core.admission.dependencies import (
     NO_GROUPS,
     GroupProgress,
@@ -18,6 +17,7 @@ from slotq_core.admission.dependencies import (
     incomplete_dependencies,
     unended_dependencies,
 )
+from slotq_core.admission.instance_contents import with_contents
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand

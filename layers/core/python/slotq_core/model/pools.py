@@ -127,7 +127,7 @@ class Pool:
     """The pool's total capacity."""
     contents: tuple[str, ...] = ()
     """The resources in `capacity` that are counted from the instances' contents, not declared,
-    because quotas name them (`admission.contents`)."""
+    because quotas name them (`admission.instance_contents`)."""
     properties: Demand = field(default_factory=Demand)
     """The properties of each slot, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
     no job uses it up. No name is both a property and a resource in one queue."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
+from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reasons.stalled import Stalled
 
 

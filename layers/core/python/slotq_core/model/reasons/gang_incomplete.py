@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import (
+from slotq_core.model.reasons.reason import (
     Number,
     Reason,
     in_jobs,

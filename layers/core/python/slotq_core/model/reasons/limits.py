@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotq_core.model.projects import Beyond, hours
-from slotq_core.model.reasons.base import Reason, in_jobs, in_slots, units
+from slotq_core.model.reasons.reason import Reason, in_jobs, in_slots, units
 from slotq_core.timestamps import iso
 
 

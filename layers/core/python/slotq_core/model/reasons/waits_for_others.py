@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotq_core.model.jobs import GROUP_END
-from slotq_core.model.reasons.base import Number, Reason
+from slotq_core.model.reasons.reason import Number, Reason
 from slotq_core.timestamps import iso
 
 MOST_REPEATED = 240

@@ -1,7 +1,7 @@
 """Retry an ended job: submit its request again under another name, as a job of the caller's.
 
-The caller must be shown the whole request, as for a clone by the client. The new submission passes
-every check of a submission: form, project, role, priority and limits.
+The caller must have the right to see the whole request, as for a clone by the client. The new
+submission passes every check of a submission: form, project, role, priority and limits.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown
 
 
 class Resubmitter:
-    """Retries, over the store and the submission of a job. The retry of a member of a sweep belongs
-    to the sweep, unless it is given a name."""
+    """Retries, over the store and the submission of a job. The retry of a sweep's member belongs to
+    the sweep, unless the retry names another name."""
 
     def __init__(self, store: Store, submissions: Submissions) -> None:
         self._store, self._submissions = store, submissions
 
     def retry(self, job: Job, wanted: Retry, *, by: str) -> ChangedJob:
         """Submit the job's request under `wanted.new_name`, else under the next free name, in the
-        project that the job is in now unless the retry names another.
+        job's current project unless the retry names another.
 
         Two concurrent retries give the same job: while that job lives, submitting the same request
         under its name again returns that job. Raises InvalidRequest (the job has not ended, or has

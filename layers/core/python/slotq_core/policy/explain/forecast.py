@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.model import outlook
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.outlook import Outlook, Spared
-from slotq_core.model.reasons import SlotsComing
-from slotq_core.policy.actions.rules import Rules
+from slotq_core.model.reasons import SlotsComing, outlook
+from slotq_core.model.reasons.outlook import Outlook, Spared
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots

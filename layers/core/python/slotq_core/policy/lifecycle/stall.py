@@ -19,7 +19,7 @@ from dataclasses import replace
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.reasons.stalled import Stalled
-from slotq_core.model.reports.report import Report, Saved
+from slotq_core.model.reports import Report, Saved
 from slotq_core.model.snapshot import Snapshot
 
 WORTH_KEEPING = 60_000

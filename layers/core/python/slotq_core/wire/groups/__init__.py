@@ -1,6 +1,6 @@
 """Groups of jobs as JSON.
 
-submission  a new group, read
+group_submission  a new group, read
 members     members that share a template or dependencies
 member_environment  the environment variables for members of a gang (without pydantic)
 sweep       what a sweep tries and looks for, read and shown

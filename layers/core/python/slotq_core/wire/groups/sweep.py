@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, FiniteFloat
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.groups import StoredGroup, Sweep
 from slotq_core.model.jobs import JobState
-from slotq_core.model.reports.report import LONGEST_METRIC
+from slotq_core.model.reports import LONGEST_METRIC
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.views.jobs import JobView
 

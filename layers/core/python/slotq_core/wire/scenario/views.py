@@ -1,4 +1,4 @@
-"""Model -> JSON: the whole queue at one moment. `reading` reads it back without loss.
+"""Model -> JSON: the whole queue at one moment. `pages` reads it back without loss.
 
 Moments are ISO 8601 in UTC, durations seconds. What has its default is left out.
 """

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from slotq_core.model.reasons import Reason, units
-from slotq_core.model.reasons.base import WITHIN_SHARES_START, share_used
+from slotq_core.model.reasons.reason import WITHIN_SHARES_START, share_used
 from slotq_core.timestamps import iso
 
 NAMED = 5
