@@ -280,8 +280,8 @@ class _World:
         return failed or pools != self._pools or self._matters(starting)
 
     def _matters(self, starting: Iterable[Job]) -> bool:
-        """Whether the start of these jobs may affect a plan: others may then join a gang, and some
-        rules count the time from the start. A watcher sees all plans."""
+        """Whether the start of these jobs may affect a plan: others may then join a gang or reclaim,
+        and some rules count the time from the start. A watcher sees all plans."""
         pools = any(
             pool.time_slice is not None
             or pool.min_runtime
@@ -289,12 +289,11 @@ class _World:
             or pool.pending_timeout
             for pool in self._pools.values()
         )
-        projects = self._configuration.projects
         return (
             self._watch is not None
             or bool(self._groups)
             or pools
-            or any(project.min_runtime or project.budget for project in projects)
+            or bool(self._configuration.projects)
             or any(job.priority_class or job.admitted_class for job in starting)
         )
 
