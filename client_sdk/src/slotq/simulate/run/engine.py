@@ -280,8 +280,8 @@ class _World:
         return failed or pools != self._pools or self._matters(starting)
 
     def _matters(self, starting: Iterable[Job]) -> bool:
-        """Whether the start of these jobs may affect a plan: others may then join a gang or reclaim,
-        and some rules count the time from the start. A watcher sees all plans."""
+        """Whether the start of these jobs may affect a plan: others may then join a gang or
+        reclaim, and some rules count the time from the start. A watcher sees all plans."""
         pools = any(
             pool.time_slice is not None
             or pool.min_runtime
