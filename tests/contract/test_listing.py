@@ -18,10 +18,9 @@ from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.jobs import listing
+from slotq_core.operations.jobs.listing import ENDED, ORDER, ListCursor, question_of
 from slotq_core.operations.jobs.lookup import JobLookup
-from slotq_core.operations.listing import walk
-from slotq_core.operations.listing.cursor import ListCursor, question_of
-from slotq_core.operations.listing.walk import ENDED, ORDER
 from slotq_core.operations.status import ANY_JOB, JobFilter, Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Mark
@@ -189,7 +188,7 @@ def test_filters_go_through_pages(store: Store) -> None:
 def test_a_page_that_examines_much_ends_early(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(listing, "MOST_LOOKED_AT", 3)
     some_jobs(store)
     found = listed(store, 2, None, JobFilter(since=NOW + 1))
     assert [name for page in found for name in page] == ["late", "new"]
@@ -232,7 +231,7 @@ class TestSight:
     def test_a_cursor_names_nothing_that_the_caller_may_not_see(
         self, shared: Store, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
     ) -> None:
-        monkeypatch.setattr(walk, "MOST_LOOKED_AT", most)
+        monkeypatch.setattr(listing, "MOST_LOOKED_AT", most)
         found = [*pages(shared, limit, to=ADA)]
         names = [it.job.name for page, _ in found for it in page]
         assert names == ["mine-03", "mine-07", "mine-11"]

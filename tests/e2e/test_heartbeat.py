@@ -19,7 +19,7 @@ from slotq.cli.main import cli
 from slotq.demo.world import emulator
 from slotq.local.endpoint import Endpoint
 from slotq.local.keys import TOKEN_HEADER
-from slotq_core.wire.groups.submission import LEAST_HEARTBEAT
+from slotq_core.wire.groups.group_submission import LEAST_HEARTBEAT
 from tests.e2e.waiting import until
 
 BUCKET = "federated"

@@ -130,8 +130,4 @@ def test_the_notifier_imports_nothing_that_starts_jobs_or_answers_requests():
     ]
     assert unwanted == []
     operations = {name for name in found if name.startswith("slotq_core.operations.")}
-    assert operations == {
-        "slotq_core.operations.notices",
-        "slotq_core.operations.notices.delivering",
-        "slotq_core.operations.notices.telling",
-    }
+    assert operations == {"slotq_core.operations.notices"}

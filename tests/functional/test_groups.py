@@ -7,10 +7,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import group_key
+from slotq_core.operations.jobs import listing
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
-from slotq_core.operations.listing import cursor
 from slotq_core.wire.groups import members as growth
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 from tests.functional.sharing import request
 
@@ -132,7 +132,7 @@ def test_what_is_no_group_is_refused(account: Account, body, words):
 
 
 def test_a_group_with_much_text_comes_in_pages(account: Account, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cursor, "MOST_TEXT", 100)
+    monkeypatch.setattr(listing, "MOST_TEXT", 100)
     for name in ("prepare", "clean"):
         account.call(add_job(TrainingJobName=name))
     names, after = ["a", "b", "c", "d", "e"], ["prepare", "clean"]

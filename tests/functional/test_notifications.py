@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb import notices as outbox
 from slotq_core.adapters.dynamodb.notices import change_in
 from slotq_core.errors import NotDelivered, RightMissing, Unavailable
 from slotq_core.notices.happenings import happenings
-from slotq_core.operations.notices import delivering, telling
+from slotq_core.operations.notices import DIGEST_AFTER, GIVE_UP, SLOWEST
 from tests import cloudformation
 from tests.functional.account import HOUR, ON_MOTO, Account, add_job, forget, sample
 from tests.functional.notified import (
@@ -269,7 +269,7 @@ def test_pauses_grow_and_a_day_later_a_message_is_given_up(queue: Notified, caps
             break
         (item,) = left
     assert tried[:6] == [1, 2, 4, 8, 16, 30]
-    assert queue.account.clock.now() - now >= delivering.GIVE_UP
+    assert queue.account.clock.now() - now >= GIVE_UP
     assert '"NotNotified"' in capsys.readouterr().out
 
 
@@ -313,7 +313,7 @@ def test_an_unforeseen_error_takes_no_contents_out(queue, monkeypatch, capsys, t
     run_and_evict(queue.account)
     event = queue.batch()
     if trigger == "schedule":
-        queue.invoke(event, delivering.SLOWEST)  # Without time its messages stay.
+        queue.invoke(event, SLOWEST)  # Without time its messages stay.
         event = sample("tick")
 
     def broken(*_: Any, **__: Any) -> None:
@@ -345,7 +345,7 @@ def test_a_record_that_cannot_be_read_holds_up_nothing(queue: Notified, capsys):
 @pytest.mark.parametrize("value", [{"S": "odd"}, {"N": "9" * 38}, {"NULL": True}])
 def test_a_kept_message_that_cannot_be_read_holds_up_nothing(queue: Notified, name, value):
     run_and_evict(queue.account)
-    queue.invoke(queue.batch(), delivering.SLOWEST)
+    queue.invoke(queue.batch(), SLOWEST)
     first, *rest = queue.kept("NOTICE#PENDING")
     assert rest
     queue.account.dynamodb.put_item(TableName="sagemaker-queue", Item={**first, name: value})
@@ -356,7 +356,7 @@ def test_a_kept_message_that_cannot_be_read_holds_up_nothing(queue: Notified, na
 
 def test_without_time_messages_stay_for_the_next_run(queue: Notified):
     run_and_evict(queue.account)
-    assert queue.invoke(queue.batch(), delivering.SLOWEST) == {"batchItemFailures": []}
+    assert queue.invoke(queue.batch(), SLOWEST) == {"batchItemFailures": []}
     assert queue.inbox.got == []
     queue.minute()
     assert sorted(events_of(queue)) == sorted(STORY)
@@ -414,7 +414,7 @@ def test_the_digest_of_a_day_is_told_once(queue: Notified):
     queue.minute()
     assert queue.inbox.got == []
     midnight = -(-queue.account.clock.now() // DAY) * DAY
-    queue.account.clock.set(midnight + telling.DIGEST_AFTER - 2 * MINUTE)
+    queue.account.clock.set(midnight + DIGEST_AFTER - 2 * MINUTE)
     queue.minute()
     assert queue.inbox.got == [], "somebody may still count for that day"
     for _ in range(4):

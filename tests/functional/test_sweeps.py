@@ -191,7 +191,7 @@ def test_what_a_dead_handler_did_not_cancel_the_next_pass_does(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"slotq_core.operations.jobs.sweep_goals.SweepGoals.{call}", dies)
+        patch.setattr(f"slotq_core.operations.jobs.sweeps.SweepGoals.{call}", dies)
         with pytest.raises(app.Failed, match="MemoryError"):
             ends(account, "a", loss=0.1)
     assert (group(account)["sweep"]["met_by"], jobs(account)["b"]) == ("a", "running")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
+from slotq_core.adapters.deployment_settings import plans_from_environment, roles_from_environment
 from slotq_core.api.routes import METHODS
 from tests.cloudformation import ACCOUNT, Resolver, statements, template
 from tests.faults.stories import SCENARIOS, WRONG_ROLE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.operations.configuring.scheduler_advice import warnings_of
+from slotq_core.operations.configuring.advice import scheduler_warnings
 from slotq_core.wire.document.contents import read
 
 POOLS = [
@@ -17,7 +17,7 @@ DAY = 86_400
 
 def warned(scheduler: dict[str, Any], *projects: dict[str, Any]) -> list[str]:
     document = {"pools": POOLS, "scheduler": scheduler, "projects": [*projects]}
-    return list(warnings_of(read(document)))
+    return list(scheduler_warnings(read(document)))
 
 
 def project(name: str, *, pools: tuple[str, ...] = (), **runtimes: int) -> dict[str, Any]:

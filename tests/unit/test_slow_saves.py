@@ -8,8 +8,7 @@ from slotq.jobs.notices import Warned
 from slotq_core.api.jobs import with_slow_saves
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import JobState
-from slotq_core.model.reports.report import Report, Saved, with_report
-from slotq_core.model.reports.slow_save import slow_save_of
+from slotq_core.model.reports import Report, Saved, slow_save_of, with_report
 from slotq_core.wire.views.jobs import JobView, ProgressView, SavedView, attempt_view, job_view
 from tests.contract.worlds import a_job
 from tests.unit.client.fake_queue import MOMENT, running
@@ -72,7 +71,7 @@ def test_a_user_hears_of_it_once_whatever_the_later_numbers_are():
     warned = Warned(lines.append)
     for took in (42.0, 43.0, 50.0):
         (view,) = with_slow_saves([saves_in(took)], lambda: {"p5": 5_000})
-        warned.tell(view)
+        warned.report(view)
     (line,) = lines
     assert "42 s" in line
 

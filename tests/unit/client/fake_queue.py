@@ -35,9 +35,9 @@ from slotq_core.errors import (
     TooLate,
     TooManySubmissions,
 )
+from slotq_core.model.caller_limits import NO_LIMITS, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
-from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
 from slotq_core.timestamps import from_iso
@@ -49,7 +49,7 @@ from slotq_core.wire.configuration import (
     parse_limits,
     parse_pool,
 )
-from slotq_core.wire.groups.submission import parse_group
+from slotq_core.wire.groups.group_submission import parse_group
 from slotq_core.wire.groups.sweep import sweep_in, sweep_view
 from slotq_core.wire.groups.views import (
     GangView,

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.main import cli
+from slotq_core.policy.turn.gang_turn import GangTurn
+from tests.scenario_pages import SCENARIOS
 
 WORLD = """\
 pools: [{name: p, capacity: 1, stop_seconds: 5}]
@@ -145,3 +147,13 @@ def test_a_wrong_why_expectation_is_shown_beside_the_result(slotq):
 @pytest.mark.parametrize("question", ["none@12", "high@soon", "high@-"])
 def test_a_wrong_why_is_a_usage_error(slotq, question):
     assert slotq(WORLD, "--why", question).exit_code == 2
+
+
+def test_a_policy_that_never_ends_is_reported_with_its_moment_and_jobs(monkeypatch):
+    """The scenario's own rule, taken out: the gang evicts, gives up, and the same again."""
+    monkeypatch.setattr(GangTurn, "_brought_back", lambda _: None)
+    path = SCENARIOS / "gangs" / "gang_takes_nothing_that_comes_back.yaml"
+    result = CliRunner().invoke(cli, ["simulate", str(path)])
+    assert result.exit_code == 1
+    assert "at 10 s the policy repeats its decisions without end" in result.stderr
+    assert "j0 1001" in result.stderr

@@ -10,8 +10,8 @@ from typing import Any
 from slotq.simulate.run.record import Record, RecordedEvent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import Expectation
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import BehindInLine
+from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.operations.status import Status
 
 _RUNNING = {"starting", "running"}
@@ -104,8 +104,8 @@ def _said(status: Status | None) -> dict[str, Any] | None:
     outlook, reason = status.outlook or Outlook(), status.reason
     evictions: Counter[str] = Counter()
     reserved: Counter[str] = Counter()
-    for each in outlook.spared:
-        evictions[each.code] += each.slots
+    for victim in outlook.spared:
+        evictions[victim.code] += victim.slots
     for kept in outlook.reserved:
         reserved[kept.job] += kept.slots
     return {
@@ -135,7 +135,8 @@ def unequal(policy: Record, live: Record) -> list[FailedExpectation]:
         seen_event = lived[place] if place < len(lived) else None
         if expected_event != seen_event:
             first = min(
-                (each for each in (expected_event, seen_event) if each), key=lambda event: event.t
+                (event for event in (expected_event, seen_event) if event),
+                key=lambda event: event.t,
             )
             return [
                 FailedExpectation(

@@ -2,5 +2,4 @@
 
 gang          `slotq gang`
 job_folder    `slotq submit JOB_FOLDER`
-group_logs    `slotq logs GROUP`
 """

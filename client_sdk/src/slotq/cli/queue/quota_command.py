@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,9 +11,9 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.queue.config_command import show_changes
 from slotq.client import QueueClient
-from slotq.document.user_limits import Limit, classes_in, with_limit
 from slotq.output.project_tables import quotas_table
 from slotq_core.model.reasons import units
+from slotq_core.model.users import classes_of
 from slotq_core.spelling import as_known
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.views.jobs import JobView
@@ -76,7 +77,40 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
     whose = EVERYONE if limit.of_group(document) else limit.user
-    for each in client.configuration.quotas(whose).quotas:
-        if (each.priority_class, each.pool) == (limit.priority_class, limit.pool):
-            for name in each.beyond:
+    for quota in client.configuration.quotas(whose).quotas:
+        if (quota.priority_class, quota.pool) == (limit.priority_class, limit.pool):
+            for name in quota.beyond:
                 yield client.jobs.requeue(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The slots that somebody may hold in a class and pool."""
+
+    user: str
+    """A person, or a user group."""
+    priority_class: str
+    pool: str
+    slots: int
+
+    def of_group(self, document: Mapping[str, Any]) -> bool:
+        """Whether the limit is a user group's."""
+        return any(group["name"] == self.user for group in document.get("user_groups", ()))
+
+
+def classes_in(document: Mapping[str, Any]) -> list[str]:
+    """The names of the document's classes; of those that every queue has, if it has none."""
+    return [entry["name"] for entry in document.get("classes", ())] or [*classes_of(())]
+
+
+def with_limit(document: Mapping[str, Any], limit: Limit) -> dict[str, Any]:
+    """Return the document with this limit. A person who has no entry yet gets one."""
+    section = "user_groups" if limit.of_group(document) else "users"
+    entries = [dict(entry) for entry in document.get(section, ())]
+    entry = next((entry for entry in entries if entry["name"] == limit.user), None)
+    if entry is None:
+        entries.append(entry := {"name": limit.user})
+    limits = entry.get("limits", {})
+    of_pool = {**limits.get(limit.pool, {}), limit.priority_class: limit.slots}
+    entry["limits"] = {**limits, limit.pool: of_pool}
+    return {**document, section: entries}

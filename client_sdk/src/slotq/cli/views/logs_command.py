@@ -1,18 +1,22 @@
-"""`slotq logs`: of a job, or of all members of a group."""
+"""`slotq logs`: of a job, or of all members of a group with the member's name before each line."""
 
 from __future__ import annotations
 
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import job_or_group, named
-from slotq.cli.groups.group_logs import group_logs
+from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import job_or_group, named
 from slotq.cli.views.watching import every_option, follow_job
+from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NotAllowed
-from slotq.jobs.job_logs import RIGHTS, LogTail
+from slotq.jobs.follow import ended
+from slotq.jobs.job_logs import LATE_READS, RIGHTS, LogTail
+from slotq.output.group_tables import group_explanation
 from slotq.output.job_tables import explanation
 from slotq.output.json_views import LogLine
+from slotq_core.model.jobs import JobState
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
 
@@ -33,7 +37,7 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
     client = app.client()
     found = job_or_group(client, name, attempts=True) if attempt is None else None
     if isinstance(found, GroupView):
-        group_logs(app, client, found, following=following, every=every)
+        _group_logs(app, client, found, following=following, every=every)
         return
     tail = LogTail(
         app.aws(client, "logs"),
@@ -63,5 +67,63 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
 def _only(job: JobView, attempt: int | None) -> JobView:
     if attempt is None:
         return job
-    chosen = [each for each in job.attempts if each.number == attempt]
+    chosen = [candidate for candidate in job.attempts if candidate.number == attempt]
     return job.model_copy(update={"attempts": chosen})
+
+
+def _group_logs(
+    app: App, client: QueueClient, group: GroupView, *, following: bool, every: float
+) -> None:
+    """Print the lines of every member that has run; with `following` until all have ended. Then
+    the exit code says whether the group completed."""
+    tails = {job.name: _member_tail(app, client, group, job.name) for job in group.jobs}
+    _show_members(group, tails)
+    if following:
+        group = _follow_group(app, client, group, tails, every)
+    for name, tail in tails.items():
+        if tail.trouble is not None:
+            why = f"the logs of {name} in {group.name} cannot be read: {tail.trouble}"
+            raise app.fail(NotAllowed(why), RIGHTS)
+    if following:
+        click.echo(group_explanation(group), err=True)
+        raise click.exceptions.Exit(
+            int(ExitCode.OK if group.state == JobState.COMPLETED else ExitCode.NO)
+        )
+
+
+def _follow_group(
+    app: App, client: QueueClient, group: GroupView, tails: dict[str, LogTail], every: float
+) -> GroupView:
+    """Print new lines until all members have ended. Returns the group as it is then."""
+    said = ""
+    while True:
+        if group.state != said:
+            said = group.state
+            click.echo(f"{group.name}: {said}", err=True)
+        if all(ended(job) for job in group.jobs):
+            break
+        app.sleep(every)
+        group = client.groups.view(group.name, attempts=True)
+        _show_members(group, tails)
+    for _ in range(LATE_READS - 1):
+        app.sleep(min(1.0, every))
+        _show_members(group, tails)
+    return group
+
+
+def _member_tail(app: App, client: QueueClient, group: GroupView, job: str) -> LogTail:
+    """The log of one member. Names are padded, so that the lines begin in one column."""
+    width = max(len(member.name) for member in group.jobs)
+    return LogTail(
+        app.aws(client, "logs"),
+        say=lambda line: click.echo(f"{job}: {line}", err=True),
+        line=lambda training_job, text: app.line(
+            LogLine(job=job, training_job=training_job, message=text), f"{job:<{width}} | {text}"
+        ),
+    )
+
+
+def _show_members(group: GroupView, tails: dict[str, LogTail]) -> None:
+    for job in group.jobs:
+        if job.name in tails:
+            tails[job.name].show(job)

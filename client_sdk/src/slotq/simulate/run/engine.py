@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from slotq.errors import EndlessDecisions
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
-from slotq.simulate.run.opening import Course, Fate, Given, InitialQueue, fate_of, opening_of, ranks
+from slotq.simulate.run.opening import (
+    Course,
+    Fate,
+    InitialQueue,
+    RunInputs,
+    fate_of,
+    opening_of,
+    ranks,
+)
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.standing import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -19,7 +29,7 @@ from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.cycle import plan
@@ -29,7 +39,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
     ASSUME_ROLE,
     after_acceptance,
     after_refusal,
-    once_it_runs,
+    once_running,
 )
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
@@ -40,25 +50,28 @@ from slotq_core.ports.stored import Ahead, World
 
 USER_CANCEL = "its user"
 
+MOST_CHANGES = 1_000
+"""How often one job may change in one moment. 100 retries failing at once are some 400 changes."""
 
 Watcher = Callable[[Snapshot, Plan, int], None]
 
 
 def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
-    """Run the scenario to its end. Returns the record.
+    """Run the scenario to its end. Returns the record. Raises EndlessDecisions if the policy never
+    comes to an end at one moment.
 
     `watch` receives every snapshot with its plan and the moment (ms), before the plan takes effect.
     """
     return _World(scenario, opening_of(scenario), watch).run()
 
 
-def go_on(given: Given, opening: InitialQueue, watch: Watcher | None = None) -> Record:
+def go_on(inputs: RunInputs, opening: InitialQueue, watch: Watcher | None = None) -> Record:
     """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
-    return _World(given, opening, watch).run()
+    return _World(inputs, opening, watch).run()
 
 
 class _World:
-    def __init__(self, scenario: Given, opening: InitialQueue, watch: Watcher | None) -> None:
+    def __init__(self, scenario: RunInputs, opening: InitialQueue, watch: Watcher | None) -> None:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()
@@ -82,6 +95,9 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
+        self._moment = opening.at
+        self._changes_of: Counter[str] = Counter()
+        """How often each job has changed at this moment."""
         self._asks = scenario.asks()
         self.record = Record()
 
@@ -89,7 +105,7 @@ class _World:
         for job in self._opening.jobs:
             self._go_on(job)
         at_first = self._dependents.at_first(self._begins)
-        self._tell(self._changed(at_first, self._begins), self._begins)
+        self._update_dependents(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
@@ -295,7 +311,7 @@ class _World:
         if pool.health.errors:
             self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
         attempt = copied(job.attempt, created=True, running_since=now)
-        accepted = once_it_runs(job)
+        accepted = once_running(job)
         running = move(accepted, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
         self._push_end(running)
@@ -333,9 +349,10 @@ class _World:
     def _put(self, before: Job | None, after: Job, now: int) -> None:
         self._keep(before, after, now)
         if after.terminal:
-            self._tell([after], now)
+            self._update_dependents([after], now)
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
+        self._count(after.name, now)
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
@@ -344,7 +361,19 @@ class _World:
         if after.terminal:
             self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
 
-    def _tell(self, ended: list[Job], now: int) -> None:
+    def _count(self, name: str, now: int) -> None:
+        if now != self._moment:
+            self._moment = now
+            self._changes_of.clear()
+        self._changes_of[name] += 1
+        if self._changes_of[name] > MOST_CHANGES:
+            most = ", ".join(f"{job} {times}" for job, times in self._changes_of.most_common(5))
+            raise EndlessDecisions(
+                f"at {now / 1000:g} s the policy repeats its decisions without end; changes in "
+                f"that moment by job: {most}. This is a fault of SlotQ: report it with the scenario"
+            )
+
+    def _update_dependents(self, ended: list[Job], now: int) -> None:
         """Free or cancel the jobs that come after jobs which have ended, or after their groups."""
         for job in ended:  # Grows by those that are cancelled.
             ended += self._changed(self._dependents.changes(job, now), now)

@@ -28,11 +28,11 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.decisions import Decisions, Worlds
@@ -400,8 +400,8 @@ def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
     """The scenario's world as a queue's settings. Everybody is an admin of each project, and no
     quota is checked: "Checks on changes of quotas do not apply here." """
     projects = tuple(
-        replace(each, access=replace(each.access, admins=("*",)))
-        for each in scenario.shared.projects
+        replace(project, access=replace(project.access, admins=("*",)))
+        for project in scenario.shared.projects
     )
     return Settings(
         pools=tuple(pools),

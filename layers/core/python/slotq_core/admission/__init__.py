@@ -4,7 +4,7 @@ submission      a submission from end to end: what becomes of it under one confi
 access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
-contents        what instances contain, for quotas of GPUs, CPUs and memory
+instance_contents  what instances contain, for quotas of GPUs, CPUs and memory
 dependencies    jobs that come after others
 gangs           gangs that could never start
 checkpoints     what becomes of preemptible jobs that save none

@@ -18,8 +18,7 @@ from slotq_core.errors import (
     TooManyWaiting,
 )
 from slotq_core.model.access import fits
-from slotq_core.model.jobs import Job, Workload
-from slotq_core.model.limits import (
+from slotq_core.model.caller_limits import (
     CallerLimits,
     CallerRule,
     CallerUse,
@@ -28,6 +27,7 @@ from slotq_core.model.limits import (
     QueueUse,
     opener_mark,
 )
+from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.projects import NO_PRESCRIPTION, Project
 from slotq_core.model.reasons import units
 from slotq_core.privacy.identity import People

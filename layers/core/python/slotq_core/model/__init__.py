@@ -14,8 +14,7 @@ numbers, so that equal times compare equal on every path.
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
     notices   who is told of what, and a message
-    limits    what callers may ask of the queue
+    caller_limits  what callers may ask of the queue
     snapshot  the input of a decision
-    reasons   why a job waits
-    outlook   what a waiting job could have, and when
+    reasons   why a job waits, and what it could have, and when
 """

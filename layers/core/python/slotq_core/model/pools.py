@@ -127,7 +127,7 @@ class Pool:
     """The pool's total capacity."""
     contents: tuple[str, ...] = ()
     """The resources in `capacity` that are not declared but counted, as often as the instances
-    contain them: quotas name them (`admission.contents`)."""
+    contain them: quotas name them (`admission.instance_contents`)."""
     properties: Demand = field(default_factory=Demand)
     """What each slot of the pool is like, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
     no job uses it up. No name is both a property and a resource in one queue."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 
 
 class Scripts(Protocol):

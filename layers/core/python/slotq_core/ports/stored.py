@@ -9,9 +9,9 @@ from typing import Protocol
 
 from slotq_core.errors import Conflict, NameTaken, Refused
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core.admission.contents import counting, declared
+from slotq_core.admission.instance_contents import counting, declared
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import Limits
 from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.stored import Configuration
@@ -23,10 +23,10 @@ def configured(
     """Return the configuration after a change; None: that stays. The pools count what their
     instances contain, if a quota names it."""
     kept = before.sharing if sharing is None else sharing
-    given = before.pools if pools is None else as_configured(pools)
+    wanted = before.pools if pools is None else as_configured(pools)
     return replace(
         before,
-        pools=counting(given, kept, before=before.pools),
+        pools=counting(wanted, kept, before=before.pools),
         limits=before.limits if limits is None else limits,
         sharing=kept,
     )

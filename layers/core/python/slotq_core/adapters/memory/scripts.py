@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from slotq_core.adapters.scripts import report_in
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.ports.surroundings import Clock
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import opener_mark
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.limits import opener_mark
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
@@ -77,8 +77,8 @@ class Index:
         return (name for places in self._lines.values() for _, name in places)
 
     def due(self, most: int | None = None) -> Iterator[str]:
-        """Return the jobs that wait for a time, and those whose end is still to be handed on: the
-        earliest first, at most `most`."""
+        """Return the jobs that wait for a time, and ended jobs whose dependents must still be
+        notified: the earliest first, at most `most`."""
         return (name for _, name in self._due[:most])
 
     def followers(self, awaited: str) -> list[str]:
@@ -194,7 +194,7 @@ class State:
             return False
         if not opens_line:
             raise NoSuchLine("there is no such line")
-        self.openers = {name: it for name, it in self.openers.items() if name in lines}
+        self.openers = {name: opener for name, opener in self.openers.items() if name in lines}
         self.openers[line] = opener_mark(opener)
         return True
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotq_core.model.projects import Beyond, hours
-from slotq_core.model.reasons.base import Reason, in_jobs, in_slots, units
+from slotq_core.model.reasons.reason import Reason, in_jobs, in_slots, units
 from slotq_core.timestamps import iso
 
 
@@ -60,8 +60,8 @@ class ClassForbidden(Reason):
     """The class; empty: the priority is a number that no class has."""
 
     def sentence(self) -> str:
-        its = self.priority_class or "a number that is no class's value"
-        return f"user {self.user} may hold no slots for {its} in pool {self.pool}"
+        class_name = self.priority_class or "a number that is no class's value"
+        return f"user {self.user} may hold no slots for {class_name} in pool {self.pool}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import (
+from slotq_core.model.reasons.gang_incomplete import Lacks
+from slotq_core.model.reasons.reason import (
     WITHIN_SHARES_START,
     Number,
     Reason,
@@ -14,7 +15,6 @@ from slotq_core.model.reasons.base import (
     share_used,
     units,
 )
-from slotq_core.model.reasons.gang_incomplete import Lacks
 from slotq_core.timestamps import iso
 
 

@@ -13,7 +13,7 @@ from slotq_core.errors import NameTaken
 from slotq_core.model.jobs import Job
 from slotq_core.operations.amend import ChangedJob, Retry
 from slotq_core.operations.jobs.submissions import Submissions
-from slotq_core.operations.jobs.sweep_members import sweep_of_retry
+from slotq_core.operations.jobs.sweeps import sweep_of_retry
 from slotq_core.ports.store import Store
 from slotq_core.privacy.disclosure import shown
 from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try

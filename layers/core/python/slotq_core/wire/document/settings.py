@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotq_core.model.limits import Limits
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 

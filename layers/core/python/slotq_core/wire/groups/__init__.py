@@ -1,6 +1,6 @@
 """Groups of jobs as JSON.
 
-submission  a new group, read
+group_submission  a new group, read
 members     members that share a template, or what they come after
 member_environment  what members of a gang are told in their environment (without pydantic)
 sweep       what a sweep tries and looks for, read and shown

@@ -10,10 +10,9 @@ from pydantic import Field
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
-from slotq_core.model.reports.report import Report, Saved, resumption
-from slotq_core.model.reports.slow_save import STOP_GRACE, SlowSave, slow_save_of
+from slotq_core.model.reasons.outlook import Outlook
+from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
 from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from slotq_core.model.reasons import Reason, units
-from slotq_core.model.reasons.base import WITHIN_SHARES_START, share_used
+from slotq_core.model.reasons.reason import WITHIN_SHARES_START, share_used
 from slotq_core.timestamps import iso
 
 NAMED = 5
@@ -40,7 +40,7 @@ class Outlook:
 
     def with_times(self, *times: KnownTime) -> Outlook:
         """This outlook with more times, in order."""
-        every = sorted((*self.times, *times), key=lambda each: (each.at, each.pool, each.cause))
+        every = sorted((*self.times, *times), key=lambda time: (time.at, time.pool, time.cause))
         return Outlook(
             rooms=self.rooms, spared=self.spared, reserved=self.reserved, times=tuple(every)
         )

@@ -1,8 +1,9 @@
-"""Read reports where they decide something: a stall, or the harm of an eviction.
+"""Reports of training scripts, read on the tick for two decisions: a stall, and the harm of an
+eviction.
 
-Once a tick, in pools that ask for it (`stall_after`, `read_reports`) and of members of groups with
-a heartbeat, at most `MOST_READ` reports. What a report says is kept only where it changes a
-decision, so that scripts cost reads, not writes. It causes no pass: the tick's own pass finds it.
+The tick reads at most `MOST_READ` reports: of pools that ask for it (`stall_after`, `read_reports`)
+and of members of groups with a heartbeat. It stores only what changes a decision, so scripts cost
+reads, not writes. No report causes a pass: the tick's own pass uses it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class Listener:
     def __init__(self, worlds: Worlds, decisions: Decisions, scripts: Scripts) -> None:
         self._worlds, self._decisions, self._scripts = worlds, decisions, scripts
         self._no_heartbeats = 0
-        """The number of decisions about groups at which no group with a heartbeat held slots. None
-        does until there are more: members start by such decisions."""
+        """The number of decisions about groups at which no group with a heartbeat held slots. This
+        stays true until the number grows: members start by such decisions."""
 
-    def listen(self, stand: Configuration, now: int) -> None:
+    def listen(self, configuration: Configuration, now: int) -> None:
         """Read the reports that decide something and keep what changes a decision. Raises
         Unavailable."""
-        listens = any(pool.listens for pool in stand.pools)
-        if not listens and stand.group_decisions == self._no_heartbeats:
+        listens = any(pool.listens for pool in configuration.pools)
+        if not listens and configuration.group_decisions == self._no_heartbeats:
             return
         world = self._worlds.load(now)
         pools = {pool.name: pool for pool in world.snapshot.pools}

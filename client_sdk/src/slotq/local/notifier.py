@@ -13,14 +13,13 @@ from collections.abc import Callable
 from slotq.local.endpoint import Endpoint
 from slotq.local.services.aws import TABLE
 from slotq.local.services.moto_dynamodb import JobStream, attached
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.notices import DynamoOutbox, change_in
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
-from slotq_core.operations.notices.delivering import DeliveryResult
-from slotq_core.operations.notices.telling import Notices
+from slotq_core.operations.notices import DeliveryResult, Notices
 
 _PAUSE = 0.5
 _SCHEDULE = 60.0
@@ -60,13 +59,13 @@ class EmulatorNotifier:
                 self._say(f"notifications: {error}")
                 change = None
             if change is not None:
-                for told in self._notices.hear([(change.before, change.after)], until=until):
-                    self._tell(told)
+                for result in self._notices.hear([(change.before, change.after)], until=until):
+                    self._report(result)
             self._stream.handled(1)
         if time.monotonic() - self._rang >= _SCHEDULE:
             self._rang = time.monotonic()
-            self._tell(self._notices.look(until=until))
+            self._report(self._notices.look(until=until))
 
-    def _tell(self, told: DeliveryResult) -> None:
-        for why in (*told.left, *told.given_up):
+    def _report(self, result: DeliveryResult) -> None:
+        for why in (*result.left, *result.given_up):
             self._say(f"not notified: {why}")

@@ -1,19 +1,49 @@
-"""A warning where the scheduler settings give jobs up too soon.
+"""Warn of a configuration that cannot work: notifications without a notifier, and scheduler
+settings that give jobs up too soon.
 
-FLARE's advice: all attempts together, at the shortest interval, should last a little longer than
-the longest job. Else what waits may be given up although the job that it waits for ends in time.
+FLARE's advice on the scheduler: all attempts together, at the shortest interval, should last a
+little longer than the longest job. Else a waiting job may be given up although the job ahead of it
+ends in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.notices import NotificationMode
 from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.notices.places import is_loopback
 from slotq_core.policy.lifecycle.start_attempts import interval, lasts
 from slotq_core.timestamps import lasting
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.training.field_paths import MISSING, value_at
+
+
+def check_reach(settings: Settings, mode: NotificationMode) -> None:
+    """Refuse a webhook on the queue's own machine, except in the emulator. Raises
+    InvalidRequest."""
+    for place, rule in enumerate(settings.sharing.notifications):
+        if mode is not NotificationMode.LOCAL and is_loopback(rule.receiver.place):
+            raise InvalidRequest(
+                "https is needed, and a host that is not the queue's own machine: only the "
+                "emulator calls itself",
+                field=f"notifications[{place}].to.webhook",
+            )
+
+
+def notification_warnings(settings: Settings, mode: NotificationMode) -> list[str]:
+    """Return the warnings about notifications, as sentences."""
+    if mode is not NotificationMode.OFF or not settings.sharing.notifications:
+        return []
+    return [
+        (
+            "nobody is told anything: update the stack with the parameter Notifications=true "
+            "(docs/notifications.md)"
+        )
+    ]
+
 
 _MAX_RUNTIME = "StoppingCondition.MaxRuntimeInSeconds"
 _DEFAULT = 86_400
@@ -22,7 +52,7 @@ _MOST_NAMED = 5
 """The most pools that a warning names."""
 
 
-def warnings_of(settings: Settings) -> Iterator[str]:
+def scheduler_warnings(settings: Settings) -> Iterator[str]:
     """Yield the warning, if the settings count attempts and a pool's longest job outlasts them."""
     scheduler = settings.sharing.scheduler
     if scheduler is None or scheduler.max_schedule_count is None:
@@ -52,7 +82,11 @@ def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
     projects = settings.sharing.projects
     found = {}
     for pool in settings.pools:
-        rules = [it.requests for it in projects if pool.name in (it.requests.pools or [pool.name])]
+        rules = [
+            project.requests
+            for project in projects
+            if pool.name in (project.requests.pools or [pool.name])
+        ]
         longest = max(map(_runtime, rules), default=0) if projects else _DEFAULT
         found[pool.name] = 1000 * longest
     return found
@@ -60,5 +94,5 @@ def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
 
 def _runtime(rules: Prescription) -> int:
     """Return the longest runtime (s) that is known of a project."""
-    given = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
-    return next((int(value) for value in given if value is not MISSING), _DEFAULT)
+    runtimes = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
+    return next((int(value) for value in runtimes if value is not MISSING), _DEFAULT)
