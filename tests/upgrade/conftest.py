@@ -38,7 +38,7 @@ def _write(path: Path) -> None:
     folders = (ROOT, *(Path(each) for each in sys.path if each))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, str(ROOT / "tests/upgrade/dump.py"), str(path)]
-    subprocess.run(command, check=True, env=environment, cwd=path.parent, timeout=120)
+    subprocess.run(command, check=True, env=environment, cwd=path.parent, timeout=500)
 
 
 @pytest.fixture(params=[*EARLIER, THIS])
