@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
 from tests.contract import dynamodb_local
 from tests.faults import world
 from tests.faults.expressions import Item
@@ -60,24 +57,13 @@ class Engine:
 def real_engine() -> Iterator[Engine]:
     """Put every world made in this context on DynamoDB Local. Raises `dynamodb_local.NotHere`."""
     with dynamodb_local.running() as endpoint:
-        engine = Engine(_client(endpoint))
+        engine = Engine(dynamodb_local.client(endpoint, retries={"total_max_attempts": 1}))
         before, world.make_dynamo = world.make_dynamo, engine.make
         try:
             yield engine
             engine.look()
         finally:
             world.make_dynamo = before
-
-
-def _client(endpoint: str) -> Any:
-    return boto3.client(
-        "dynamodb",
-        region_name="us-east-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
 
 
 class Mirror(Table):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from slotq_core.errors import Conflict, NameTaken, Refused
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
@@ -174,7 +175,7 @@ class Change:
     @property
     def committed(self) -> Job:
         """The job as the change leaves it, with the next version."""
-        return replace(self.after, version=self.before.version + 1)
+        return copied(self.after, version=self.before.version + 1)
 
     @property
     def takes_back(self) -> bool:

@@ -8,9 +8,10 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.caller_limits import opener_mark
 from slotq_core.model.demand import Demand
@@ -149,7 +150,7 @@ class State:
     def pools_now(self) -> list[Pool]:
         """Return the pools with their learned health."""
         return [
-            replace(
+            copied(
                 pool,
                 foreign=self.foreign.get(pool.name, Demand()),
                 health=self.health.get(pool.name, HEALTHY),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -47,7 +47,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return replace(
+        return copied(
             job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
         )
 

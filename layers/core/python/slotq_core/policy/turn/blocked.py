@@ -6,8 +6,8 @@ A pool may drain for the job, the turn may count as a failed attempt, and the jo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.reserve import due_at, pool_to_drain
@@ -64,7 +64,7 @@ def with_second(why: Reason, steps: Steps, job: Job) -> Reason:
 
 def _first_two(causes: Sequence[Reason]) -> Reason:
     first, *others = dict.fromkeys(causes)
-    return replace(first, also=others[0]) if others else first
+    return copied(first, also=others[0]) if others else first
 
 
 def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
@@ -111,7 +111,7 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
         if drain and not (drain.drain and drain.drain.gang == gang.group.name):
             _begin(steps, drain, job, gang.group.name)
         held = drain.drain.held_back if drain and drain.drain else ""
-        state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))
+        state.decided.say(job, copied(why, drains=drain.pool.name if drain else "", project=held))
         drained = drained or drain
     if not drained:
         jobs = gang.in_service_order if state.snapshot.scheduler else gang.waiting

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.groups import Group
@@ -114,15 +115,18 @@ class LiveGang:
         return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
 
     def _with_gang_rank(self, job: Job, **changes: Any) -> Job:
+        return copied(job, **self._rank_and_entry, **changes)
+
+    @cached_property
+    def _rank_and_entry(self) -> Mapping[str, Any]:
+        """The gang's rank and entry time, as fields of a job."""
         lowest = min(self.waiting, key=rank)
-        return replace(
-            job,
-            priority=lowest.priority,
-            priority_class=lowest.priority_class,
-            workload=lowest.workload,
-            entry_time=max(member.entry_time for member in self.waiting),
-            **changes,
-        )
+        return {
+            "priority": lowest.priority,
+            "priority_class": lowest.priority_class,
+            "workload": lowest.workload,
+            "entry_time": max(member.entry_time for member in self.waiting),
+        }
 
     @cached_property
     def owed(self) -> Mapping[str, Demand]:
@@ -209,7 +213,7 @@ def _with_last_stops(group: Group, active: Sequence[Job]) -> Group:
     the other members need not stop for them."""
     ends = ((job.name, _end_after_stop(job)) for job in active)
     stopped = {name: end for name, end in ends if end is not None}
-    return replace(group, ended={**stopped, **group.ended}) if stopped else group
+    return copied(group, ended={**stopped, **group.ended}) if stopped else group
 
 
 def _end_after_stop(job: Job) -> JobState | None:
