@@ -12,7 +12,7 @@ from time import process_time
 
 from benchmarks.worlds import NOW
 from slotq.simulate import Record, Scenario, simulate
-from slotq.simulate.run.standing import SimulatedJobs
+from slotq.simulate.run.simulated_jobs import SimulatedJobs
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps

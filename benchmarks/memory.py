@@ -12,7 +12,7 @@ from dataclasses import replace
 from benchmarks.live.passes import MANY_LINES
 from benchmarks.live.queues import queue
 from benchmarks.worlds import NOW, Size, world
-from slotq.simulate.run.standing import SimulatedJobs
+from slotq.simulate.run.simulated_jobs import SimulatedJobs
 from slotq_core.policy.cycle import plan
 
 

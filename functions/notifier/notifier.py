@@ -1,4 +1,4 @@
-"""The Lambda function that tells people of their jobs (docs/notifications.md). Wiring only.
+"""The Lambda function that sends notifications about jobs (docs/notifications.md). Wiring only.
 
 Two kinds of events invoke it: changes of jobs from the table's stream, and a schedule, every
 minute. It decides nothing about jobs, and nothing waits for it. It calls addresses that operators
@@ -54,8 +54,8 @@ class Failed(Exception):
 @tracer.capture_lambda_handler(capture_response=False, capture_error=False)
 @metrics.log_metrics
 def handler(event: Event, context: Any) -> dict[str, Any]:
-    """Tell what has happened. Answer a batch of the stream with the record to go on with, if there
-    was one that could not be told yet."""
+    """Send notifications. Answer a batch of the stream with the first record that failed, if any:
+    Lambda repeats the batch from there."""
     until = clock.now() + int(context.get_remaining_time_in_millis())
     records = event.get("Records")
     count("Notified", 0)
@@ -74,8 +74,8 @@ def on_changes(records: list[Any], until: int) -> dict[str, Any]:
     found, heard = list(changes_in(records)), 0
     try:
         changes = [(change.before, change.after) for _, change in found]
-        for told in notices().hear(changes, until=until):
-            said(told)
+        for result in notices().hear(changes, until=until):
+            said(result)
             heard += 1
     except SlotQError as error:
         report(error)
@@ -101,17 +101,17 @@ def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
                 yield record, change
 
 
-def said(told: DeliveryResult) -> dict[str, Any]:
+def said(result: DeliveryResult) -> dict[str, Any]:
     """Count and log what became of messages; return the answer."""
-    if told.delivered:
-        count("Notified", told.delivered)
-    for why in told.left:
+    if result.delivered:
+        count("Notified", result.delivered)
+    for why in result.left:
         logger.warning("a notification is sent again later", why=why)
         count("NotifiedLater")
-    for why in told.given_up:
+    for why in result.given_up:
         logger.error("a notification was given up", why=why)
         count("NotNotified")
-    return {"delivered": told.delivered, "left": len(told.left)}
+    return {"delivered": result.delivered, "left": len(result.left)}
 
 
 def report(error: Exception) -> None:

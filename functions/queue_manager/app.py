@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import gc
 
-gc.disable()  # What imports make stays for good: to look for garbage meanwhile costs 5 ms.
+gc.disable()  # Imported objects stay for good: scanning them for garbage would cost 5 ms.
 
 import os
 import traceback
@@ -57,12 +57,12 @@ from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
     limits_from_environment,
+    notification_mode_from_environment,
     operators_from_environment,
     plans_from_environment,
     pools_from_environment,
     project_metrics_from_environment,
     roles_from_environment,
-    telling_from_environment,
 )
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
@@ -172,7 +172,10 @@ def is_wake_message(records: object) -> bool:
     return (
         isinstance(records, list)
         and bool(records)
-        and all(isinstance(it, Mapping) and it.get("eventSource") == "aws:sqs" for it in records)
+        and all(
+            isinstance(record, Mapping) and record.get("eventSource") == "aws:sqs"
+            for record in records
+        )
     )
 
 
@@ -209,25 +212,25 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
         logger.info("this event changes nothing", job=seen.training_job, why=observed.ignored)
         count("Ignored")
     if not observed.calls_for_pass:
-        return told(PassResult())
+        return reported(PassResult())
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().passes.run(holder=holder, budget=budget, bump=True))
+    return reported(manager().passes.run(holder=holder, budget=budget, bump=True))
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
     """Run a requested pass. Nothing happens if another pass has handled the request."""
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().passes.run(holder=holder, budget=budget, only_news=True))
+    return reported(manager().passes.run(holder=holder, budget=budget, only_news=True))
 
 
 def on_wake(_event: Event, context: Any) -> dict[str, Any]:
     """Run a pass because a moment has come that an earlier pass named: the end of a grace."""
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().passes.run(holder=holder, budget=budget, bump=True))
+    return reported(manager().passes.run(holder=holder, budget=budget, bump=True))
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:
-    done = told(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
+    done = reported(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
     try:
         waited = manager().overview.longest_wait()
     except SlotQError as error:
@@ -271,7 +274,7 @@ def budget_of(context: Any) -> int:
     return int(context.get_remaining_time_in_millis()) - TIME_TO_END
 
 
-def told(result: PassResult) -> dict[str, Any]:
+def reported(result: PassResult) -> dict[str, Any]:
     """Count and log what a pass did; return the answer."""
     count("Decision", len(result.decisions))
     for finding in result.findings:
@@ -280,11 +283,11 @@ def told(result: PassResult) -> dict[str, Any]:
     for trouble in result.troubles:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
-    for standing in result.budget_warnings:
-        logger.warning("a project comes near its budget", budget=standing.sentence())
+    for status in result.budget_warnings:
+        logger.warning("a project comes near its budget", budget=status.sentence())
         count("BudgetWarning")
         if os.environ.get(eventbridge.VARIABLE) == "1":
-            announced().note_budget(standing)
+            announced().note_budget(status)
     for right in result.missing_rights:
         logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]
@@ -331,8 +334,8 @@ def count(name: str, number: int = 1) -> None:
 
 @cache
 def routes() -> Routes:
-    """Return the API, imported with its first request. What an import makes stays for good, so
-    nobody need look for garbage among it, then or later."""
+    """Return the API, imported with its first request. Imported objects stay for good, so the
+    garbage collector need not scan them, then or later."""
     gc.disable()
     try:
         from slotq_core.api.routes import Routes
@@ -370,7 +373,7 @@ def new_manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
         operators=operators_from_environment(),
-        telling=telling_from_environment(),
+        notification_mode=notification_mode_from_environment(),
         scripts=S3Scripts(clock=clock, make_client=lambda: client("s3"), at_once=in_parallel()),
         at_once=in_parallel(),
     )
@@ -404,7 +407,7 @@ def notifier() -> Notifier:
     """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (SAM local), the pass runs on the
     spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this function."""
     if os.environ.get(INLINE) == "1":
-        return InlinePass(lambda: told(manager().passes.run()), TimerAlarm(late_pass, clock))
+        return InlinePass(lambda: reported(manager().passes.run()), TimerAlarm(late_pass, clock))
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
     return AsynchronousPass(lambda: client("lambda"), name, alarm(name))
 
@@ -435,8 +438,8 @@ def client_config(service: str) -> Config:
     """Return short timeouts and a connection for each read in flight. The clients for `events`,
     whose calls may be lost, and for `s3`, where the next read is soon, try once.
 
-    The user agent is given whole: botocore would put its own together twice for each call, which is
-    a sixth of a small call's CPU time.
+    The user agent is passed as a whole: botocore would compose its own twice for each call, which
+    is a sixth of a small call's CPU time.
     """
     tries = {"total_max_attempts": 1} if service in {"events", "s3"} else {}
     connect, read = (1, 2) if service == "s3" else (2, 5)

@@ -84,8 +84,8 @@ NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
 
 
 NO_PROSE = '''\
-"""Stands for botocore's own, which imports an HTML parser so that clients can explain themselves to
-somebody who asks for help(). Nobody does in Lambda."""
+"""Replaces botocore's own, which imports an HTML parser for the texts of help(). Lambda needs none
+of these texts."""
 
 
 class _NoProse(str):
@@ -136,7 +136,7 @@ def build(folder: Path) -> None:
 
 def install(folder: Path, processor: str) -> None:
     """Install the pinned packages as wheels for one processor."""
-    platforms = (f"--platform={each}" for each in PLATFORMS[processor])
+    platforms = (f"--platform={platform}" for platform in PLATFORMS[processor])
     subprocess.run(  # pip, with arguments from this file # nosec B603
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--quiet"),
@@ -164,7 +164,7 @@ def add_extensions(folder: Path, processor: str) -> None:
 
 def trim(data: Path) -> None:
     """Keep only the parts of botocore's data that the clients of these services read."""
-    for service in [each for each in data.iterdir() if each.is_dir()]:
+    for service in [folder for folder in data.iterdir() if folder.is_dir()]:
         if service.name not in KEPT:
             shutil.rmtree(service)
             continue
@@ -247,7 +247,9 @@ def known_endpoints(endpoints: Mapping[str, Any]) -> dict[str, Any]:
     partitions = [
         {
             **partition,
-            "services": {name: its for name, its in partition["services"].items() if name in NAMES},
+            "services": {
+                name: service for name, service in partition["services"].items() if name in NAMES
+            },
         }
         for partition in endpoints["partitions"]
     ]

@@ -12,7 +12,7 @@ from slotq_core.adapters.dynamodb.layout.table import after_key, job_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import MAX_AFTER, Job, JobState
-from slotq_core.operations.jobs.followers import Followers, hand_on_all
+from slotq_core.operations.jobs.followers import Followers, notify_dependents
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Change
 from tests.contract.by_hand import Table
@@ -41,9 +41,9 @@ def followed(store: Store, name: str) -> Job:
     return kept
 
 
-def hand_on(store: Store) -> tuple[str, ...]:
+def notify(store: Store) -> tuple[str, ...]:
     ended = store.worlds.load(NOW + 10).ended
-    stopping, troubles = hand_on_all(ended, store, Clock(), until=NOW + 1_000)
+    stopping, troubles = notify_dependents(ended, store, Clock(), until=NOW + 1_000)
     assert not stopping  # There is no sweep.
     return troubles
 
@@ -76,7 +76,7 @@ def test_an_end_stays_to_be_handed_on_until_it_is(store: Store) -> None:
     waits(store, "c", after=("a",))
     commit(store, cancelling(a))
     assert [job.name for job in store.worlds.load(NOW).ended] == ["a"]
-    assert hand_on(store) == ()
+    assert notify(store) == ()
     assert (store.worlds.load(NOW).ended, [*store.jobs.followers("a")]) == ((), [])
     b, c = store.jobs.get("b"), store.jobs.get("c")
     assert b is not None and b.waits
@@ -92,7 +92,7 @@ def test_an_end_is_told_to_many(store: Store) -> None:
         waits(store, f"b{number}", after=(names[0],), after_any=tuple(names[1:]))
     for job in jobs:
         commit(store, cancelling(job))
-        assert hand_on(store) == ()
+        assert notify(store) == ()
     assert {store.jobs.get(f"b{number}").state for number in range(5)} == {JobState.CANCELLED}  # type: ignore[union-attr]
 
 
@@ -132,14 +132,14 @@ def test_the_watch_goes_on_to_the_next_living_member_and_ends_with_the_last(stor
     store.jobs.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
     store.jobs.submit(a_job("strict", after=("group:grid",)), REQUEST, watched=["a"])
     commit(store, cancelling(b))
-    assert (hand_on(store), watches(store, members)) == ((), ["a"])
+    assert (notify(store), watches(store, members)) == ((), ["a"])
     commit(store, cancelling(a))
-    assert (hand_on(store), watches(store, members)) == ((), ["c"])
+    assert (notify(store), watches(store, members)) == ((), ["c"])
     commit(store, cancelling(d))
     watch = store.jobs.get("c")
     assert watch is not None
     commit(store, cancelling(watch))
-    assert (hand_on(store), watches(store, members)) == ((), [])
+    assert (notify(store), watches(store, members)) == ((), [])
     late, strict = store.jobs.get("late"), store.jobs.get("strict")
     assert late is not None and late.waits
     assert strict is not None and (strict.state, strict.cause) == (S.CANCELLED, "dependency")
@@ -170,7 +170,7 @@ def test_a_lost_watch_is_found_and_mended(dynamo: DynamoStore) -> None:
     dynamo.decisions.commit([Change(before=ended, after=replace(ended, followed=False))])
     (found,) = dynamo.repair.inspect(mend=True)
     assert found.mended
-    assert hand_on(dynamo) == ()
+    assert notify(dynamo) == ()
     late = dynamo.jobs.get("late")
     assert late is not None and late.waits
     assert [*dynamo.repair.inspect()] == []
@@ -188,8 +188,8 @@ def test_a_handler_that_lost_the_race_leaves_the_rest_as_it_is(store: Store) -> 
     a = followed(store, "a")
     b = waits(store, "b", after=("a",))
     (ended,) = store.decisions.commit([cancelling(a)])
-    assert hand_on(store) == ()
-    Followers(store, Clock()).hand_on(ended, until=NOW + 1_000)
+    assert notify(store) == ()
+    Followers(store, Clock()).notify_dependents(ended, until=NOW + 1_000)
     again = store.jobs.get("b")
     assert again is not None
     assert again.version == b.version + 1
@@ -201,7 +201,7 @@ def test_an_unreadable_copy_keeps_no_job_waiting(dynamo: DynamoStore, items: Tab
     waits(dynamo, "b", after_any=("a",))
     items.spoil_copy(after_key("a", "b"), priority={"S": "high"})
     commit(dynamo, cancelling(a))
-    assert hand_on(dynamo) == ()
+    assert notify(dynamo) == ()
     b = dynamo.jobs.get("b")
     assert b is not None and b.waits
 
@@ -219,7 +219,7 @@ def test_a_lost_copy_or_mark_is_found_and_mended(dynamo: DynamoStore, items: Tab
     dynamo.decisions.commit([unmarked])
     (found,) = dynamo.repair.inspect(mend=True)
     assert (found.kind, found.subject, found.mended) == ("after", "b", True)
-    assert hand_on(dynamo) == ()
+    assert notify(dynamo) == ()
     b = dynamo.jobs.get("b")
     assert b is not None and b.waits
     assert [*dynamo.repair.inspect()] == []

@@ -13,7 +13,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import MAX_AFTER
 from slotq_core.operations.jobs.group_lookup import GroupStatus
-from slotq_core.operations.jobs.group_standing import standing_of
+from slotq_core.operations.jobs.group_summary import summary_of
 from slotq_core.operations.status import Status
 from slotq_core.wire.groups.submission import MOST_MEMBERS
 from slotq_core.wire.groups.views import group_view, summary_view
@@ -33,7 +33,7 @@ def a_group(attempts: int, awaited: Sequence[str]) -> GroupStatus:
     return GroupStatus(
         stored=StoredGroup(group=group, submitter="arn:aws:iam::1:user/ada", digest="d"),
         members={job.name: Status(job=job, attempts=tuple(told)) for job in jobs},
-        standing=standing_of(group, jobs, goal_met=False),
+        summary=summary_of(group, jobs, goal_met=False),
     )
 
 

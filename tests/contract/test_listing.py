@@ -17,10 +17,10 @@ from slotq_core.model.access import Access
 from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
-from slotq_core.operations import listing
 from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.jobs import listing
+from slotq_core.operations.jobs.listing import ENDED, ORDER, ListCursor, question_of
 from slotq_core.operations.jobs.lookup import JobLookup
-from slotq_core.operations.listing import ENDED, ORDER, ListCursor, question_of
 from slotq_core.operations.status import ANY_JOB, JobFilter, Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Mark

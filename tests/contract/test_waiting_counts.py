@@ -13,7 +13,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
-from slotq_core.policy.explain.standings import standings
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, StoredAlready
@@ -39,7 +39,7 @@ def enter(store: Store, name: str, **fields: Any) -> Job:
 
 def asked(store: Store, now: int = NOW) -> int:
     (found,) = [
-        each for each in standings(store.worlds.load(now).snapshot, now) if each.name == "a"
+        each for each in share_statuses(store.worlds.load(now).snapshot, now) if each.name == "a"
     ]
     return found.waiting
 
@@ -75,7 +75,7 @@ def test_a_line_that_nobody_waits_in_asks_for_nothing(dynamo: DynamoStore) -> No
     dynamo.decisions.commit([claiming(second)])
     world = dynamo.worlds.load(LATER)
     assert world.snapshot.unread
-    (a,) = [each for each in standings(world.snapshot, LATER) if each.name == "a"]
+    (a,) = [each for each in share_statuses(world.snapshot, LATER) if each.name == "a"]
     assert (a.held, a.waiting) == (2, 0)
 
 
@@ -138,5 +138,5 @@ def test_a_claimant_asks_once(dynamo: DynamoStore) -> None:
     enter(dynamo, "k")
     dynamo.decisions.commit([claiming(job)])
     snapshot = dynamo.worlds.load(NOW).snapshot
-    (a,) = [each for each in standings(snapshot, NOW) if each.name == "a"]
+    (a,) = [each for each in share_statuses(snapshot, NOW) if each.name == "a"]
     assert a.held + a.waiting == 2

@@ -596,7 +596,7 @@ def _releases_are_not_counted() -> AbstractContextManager[Any]:
 
 def _ends_are_kept_to_themselves() -> AbstractContextManager[Any]:
     """Nobody tells the jobs that wait for an ended job."""
-    return patch.object(Followers, "hand_on", lambda *_, **__: None)
+    return patch.object(Followers, "notify_dependents", lambda *_, **__: None)
 
 
 def _goals_are_noted_only() -> AbstractContextManager[Any]:
@@ -617,7 +617,7 @@ def _silence_is_forgiven() -> AbstractContextManager[Any]:
 
 def _told_after_it_is_settled() -> AbstractContextManager[Any]:
     """An end counts as handed on before the jobs that wait for it are told."""
-    right = Followers.hand_on
+    right = Followers.notify_dependents
 
     def wrong(self: Followers, ended: Job, *, until: int) -> None:
         (settled,) = self._store.decisions.commit(
@@ -625,7 +625,7 @@ def _told_after_it_is_settled() -> AbstractContextManager[Any]:
         )
         right(self, settled, until=until)
 
-    return patch.object(Followers, "hand_on", wrong)
+    return patch.object(Followers, "notify_dependents", wrong)
 
 
 def _only_the_first_part_is_counted() -> AbstractContextManager[Any]:

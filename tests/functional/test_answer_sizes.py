@@ -11,7 +11,7 @@ import pytest
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.api.routes import METHODS
 from slotq_core.model.groups import Group, StoredGroup
-from slotq_core.operations.listing import MOST_ANSWER
+from slotq_core.operations.jobs.listing import MOST_ANSWER
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.functional.account import NOW, TABLE, Account, add_job, sample
 

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import group_key
-from slotq_core.operations import listing
+from slotq_core.operations.jobs import listing
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
 from slotq_core.wire.groups import members as growth
 from slotq_core.wire.groups.submission import MOST_MEMBERS

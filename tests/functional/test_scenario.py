@@ -98,7 +98,9 @@ def test_what_if_nothing_changes_is_what_the_next_pass_decides(account: Account,
     assert first == done[: len(first)]
     assert bool(first) == bool(done)
     starts = {
-        each.job for each in found.record.events if (each.t, each.event) == (found.told.at, "start")
+        each.job
+        for each in found.record.events
+        if (each.t, each.event) == (found.queue.at, "start")
     }
     assert starts == {job for kind, job, *_ in done if kind == "Start"}
 

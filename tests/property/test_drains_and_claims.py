@@ -186,12 +186,12 @@ def test_a_drain_holds_back_the_later_jobs_of_its_own_project(scenario: Scenario
                 continue
             job = waiting[name]
             gang = state.gangs.get(job.group)
-            place = position(gang.lead if gang and not gang.runs else job, state.yields)
+            place = position(gang.representative if gang and not gang.runs else job, state.yields)
             for start in _starts(planned):
                 behind = start.pool == pool and start.job.project == job.project
                 if behind and start.job.group != job.group and start.job.claim is None:
                     other = state.gangs.get(start.job.group)
-                    ahead = other.lead if other and not other.runs else start.job
+                    ahead = other.representative if other and not other.runs else start.job
                     assert position(ahead, state.yields) < place, (start.job.name, name)
 
     simulate(scenario, watch)

@@ -66,7 +66,7 @@ class AsksEverybody(Revisit):
 
     def _gave_up(self, job: Job) -> bool:
         gang = self._state.gangs.get(job.group)
-        jobs = gang.standing if gang and not gang.runs else [job]
+        jobs = gang.in_service_order if gang and not gang.runs else [job]
         return any(each.name in self._state.decided.dropped for each in jobs)
 
 

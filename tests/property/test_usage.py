@@ -145,8 +145,8 @@ def test_lost_time_and_instance_time_are_part_of_the_time_used(attempts: list[At
 def test_evictions_given_are_those_taken_where_somebody_gained(attempts: list[AttemptUse]) -> None:
     everything = in_all(used(attempts, START, START + 6 * DAY))
     gained = [use for use in attempts if use.beneficiary is not None]
-    assert everything.taken == len(gained)
-    assert everything.given == sum(use.lost_since is not None for use in attempts)
+    assert everything.evictions_taken == len(gained)
+    assert everything.evictions_given == sum(use.lost_since is not None for use in attempts)
 
 
 @given(_some, st.integers(1, 2_000))

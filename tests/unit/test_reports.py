@@ -11,8 +11,8 @@ from slotq_core.adapters.eventbridge import warnings
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import OnStall
 from slotq_core.model.reports.report import resumption
-from slotq_core.operations import script_reports
-from slotq_core.operations.script_reports import KEPT
+from slotq_core.operations.attempts import listening
+from slotq_core.operations.jobs.lookup import KEPT
 from slotq_core.ports.stored import Change
 from slotq_core.usage.attempt_use import use_of
 from slotq_core.wire.views.jobs import job_view
@@ -325,7 +325,7 @@ def test_saves_decide_who_is_evicted_where_the_pool_reads_them():
 
 
 def test_many_running_jobs_take_turns(monkeypatch):
-    monkeypatch.setattr(script_reports, "MOST_READ", 2)
+    monkeypatch.setattr(listening, "MOST_READ", 2)
     queue = QueueWorld(pool(slots=5, stall_after=30 * MIN), runtime=ALL_DAY)
     names = [f"job{n}" for n in range(5)]
     for name in names:

@@ -72,7 +72,7 @@ def test_a_user_hears_of_it_once_whatever_the_later_numbers_are():
     warned = Warned(lines.append)
     for took in (42.0, 43.0, 50.0):
         (view,) = with_slow_saves([saves_in(took)], lambda: {"p5": 5_000})
-        warned.tell(view)
+        warned.report(view)
     (line,) = lines
     assert "42 s" in line
 

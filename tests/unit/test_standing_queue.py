@@ -16,7 +16,7 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.sharing import NO_SHARING
-from slotq_core.model.snapshot import Snapshot, StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.privacy.withholding import as_seen
@@ -37,7 +37,7 @@ NOT_TOLD_OF_ATTEMPTS = {
 """Fields of an attempt that has ended, and what nobody else may know."""
 
 
-def there_and_back(queue: StandingQueue) -> ScenarioView:
+def there_and_back(queue: QueueSnapshot) -> ScenarioView:
     bare = Settings(pools=(), limits=NO_LIMITS, sharing=NO_SHARING)
     text = scenario_view(queue, bare, 1).model_dump_json(exclude_defaults=True)
     return ScenarioView.model_validate_json(text)
@@ -71,7 +71,7 @@ def test_a_plan_on_what_is_told_is_the_plan(name: str):
             return
         checked += 1
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
-        queue = StandingQueue(
+        queue = QueueSnapshot(
             at=now,
             pools=snapshot.pools,
             jobs=tuple(dict.fromkeys(jobs)),
@@ -160,7 +160,7 @@ JOB = Job(
 
 
 def test_every_field_of_a_job_is_told_or_needs_not_be():
-    (view,) = there_and_back(StandingQueue(at=0, pools=(), jobs=(JOB,))).jobs
+    (view,) = there_and_back(QueueSnapshot(at=0, pools=(), jobs=(JOB,))).jobs
     again = job_of(view)
     different = {f.name for f in fields(Job) if getattr(again, f.name) != getattr(JOB, f.name)}
     assert different == {"attempt"}
@@ -182,7 +182,7 @@ def test_every_field_of_a_job_is_told_or_needs_not_be():
     blank = Group(name="", members=())
     same = {f.name for f in fields(Group) if getattr(group, f.name) == getattr(blank, f.name)}
     assert not same, "a new field: tell it, and give it a value here"
-    (told,) = there_and_back(StandingQueue(at=0, pools=(), jobs=(), groups=(group,))).groups
+    (told,) = there_and_back(QueueSnapshot(at=0, pools=(), jobs=(), groups=(group,))).groups
     assert group_of(told) == replace(group, sites={}), "no decision rests on these"
 
 
@@ -198,7 +198,7 @@ def test_nothing_of_others_is_shown():
         after=("theirs-too",),
         digest="d",
     )
-    queue = StandingQueue(
+    queue = QueueSnapshot(
         at=0,
         pools=(),
         jobs=(JOB, hidden, replace(hidden, name="theirs-too", entry_time=2_000, attempt=None)),
@@ -241,7 +241,7 @@ def test_the_order_of_the_answer_tells_nothing_of_names(prefix: str):
     theirs = replace(plain, name=f"{prefix}-job", group=f"{prefix}-group", entry_time=2_000)
     jobs = [plain, theirs, replace(plain, name="more", group="more", entry_time=3_000)]
     groups = [Group(name=job.group, members=(job.name,)) for job in jobs]
-    queue = StandingQueue(
+    queue = QueueSnapshot(
         at=0,
         pools=(),
         jobs=tuple(sorted(jobs, key=lambda job: job.name)),
@@ -253,6 +253,6 @@ def test_the_order_of_the_answer_tells_nothing_of_names(prefix: str):
 
 
 def test_who_sees_all_is_shown_all():
-    queue = StandingQueue(at=0, pools=(), jobs=(JOB,))
+    queue = QueueSnapshot(at=0, pools=(), jobs=(JOB,))
     assert as_seen(queue, None) is queue
     assert as_seen(queue, lambda _: True) is queue

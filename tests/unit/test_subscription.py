@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.admission.configuration.subscription import Stand, check
+from slotq_core.admission.configuration.subscription import SettingsInUse, check
 from slotq_core.errors import Oversubscribed
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS
@@ -35,17 +35,19 @@ def amounts(quota: int | dict[str, int]) -> dict[str, Demand]:
     return {scope: Demand(slots=slots) for scope, slots in quota.items()}
 
 
-def stand(*entries: Project | Department, pools=(), held=None, off=()) -> Stand:
+def stand(*entries: Project | Department, pools=(), held=None, off=()) -> SettingsInUse:
     sharing = Sharing(
         projects=tuple(each for each in entries if isinstance(each, Project)),
         departments=tuple(each for each in entries if isinstance(each, Department)),
         unchecked=frozenset(off),
     )
     pools = pools or (pool("p5", 4), pool("p4", 4))
-    return Stand(settings=Settings(pools=pools, limits=NO_LIMITS, sharing=sharing), held=held or {})
+    return SettingsInUse(
+        settings=Settings(pools=pools, limits=NO_LIMITS, sharing=sharing), held=held or {}
+    )
 
 
-def faults(before: Stand, after: Stand) -> dict[str, str]:
+def faults(before: SettingsInUse, after: SettingsInUse) -> dict[str, str]:
     try:
         check(before, after)
     except Oversubscribed as refused:

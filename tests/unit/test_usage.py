@@ -125,7 +125,12 @@ def test_an_eviction_of_a_job_over_several_pools_loses_work_in_each_and_counts_o
         (group.project, group.pool, group.instance_type): (
             amounts.slot_ms,
             amounts.lost_ms,
-            (amounts.attempts, amounts.waits.count, amounts.given, amounts.taken),
+            (
+                amounts.attempts,
+                amounts.waits.count,
+                amounts.evictions_given,
+                amounts.evictions_taken,
+            ),
         )
         for group, amounts in totals.items()
     }

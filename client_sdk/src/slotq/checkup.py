@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
 from slotq.installation import source
-from slotq.transport import refusals
+from slotq.transport import answers
 from slotq.transport.network import Network, Sockets, name_advice
 from slotq.transport.signed_http import HttpAnswer
 from slotq.version import __version__
@@ -189,7 +189,7 @@ def _answer(look: Look) -> CheckResult:
     if answer.status_code == 404 and b"no_such_route" in answer.content:
         return CheckResult(name="answer", text="the queue answers")
     if not 200 <= answer.status_code < 300:
-        refused = refusals.error(answer, config=look.client.config, signed=True)
+        refused = answers.error_in(answer, config=look.client.config, signed=True)
         return CheckResult(name="answer", text=str(refused), error=refused)
     try:
         look.about = AboutView.model_validate_json(answer.content)

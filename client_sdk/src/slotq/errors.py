@@ -9,6 +9,7 @@ SlotQError
 │   └── ScenarioError     a scenario or trace file
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
 ├── NoShell           a session in a job cannot be opened: says what is missing
+├── EndlessDecisions  a simulation whose policy repeats itself at one moment: a fault of SlotQ
 ├── NotCompleted      a job whose result was asked for has ended otherwise
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
     └── NoDryRuns         the queue cannot say what would come of a submission; nothing was sent

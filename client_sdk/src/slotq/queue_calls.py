@@ -206,7 +206,11 @@ class UsageCalls(ConnectedCalls):
 
 def _window(start: datetime | None, end: datetime | None) -> dict[str, object]:
     moments = {"from": start, "to": end}
-    return {key: it.astimezone(UTC).isoformat() for key, it in moments.items() if it is not None}
+    return {
+        key: moment.astimezone(UTC).isoformat()
+        for key, moment in moments.items()
+        if moment is not None
+    }
 
 
 class ServiceCalls(ConnectedCalls):

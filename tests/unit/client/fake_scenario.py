@@ -7,7 +7,7 @@ from typing import Any
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.scenario.views import ScenarioView, scenario_view
@@ -63,7 +63,7 @@ def fake_scenario(*more: Job, **fields: Any) -> ScenarioView:
         job("whisper", priority=1, project="team-b"),
         *more,
     )
-    queue = StandingQueue(
+    queue = QueueSnapshot(
         at=AT,
         pools=settings.pools,
         jobs=jobs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq.errors import CannotReach, NoSuchJob
-from slotq.jobs.follow import HEARTBEAT, PATIENCE, follow, news, place_text, standing
+from slotq.jobs.follow import HEARTBEAT, PATIENCE, follow, news, place_text, status_line
 from slotq_core.wire.views.jobs import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, job_view, running, waiting
 
@@ -62,7 +62,7 @@ def outlook(earliest):
     ],
 )
 def test_a_known_earliest_time_is_announced(earliest, said):
-    assert standing(waiting(2, outlook=outlook(earliest))) == (
+    assert status_line(waiting(2, outlook=outlook(earliest))) == (
         f"waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC{said}): "
         "the pool is full"
     )
@@ -70,7 +70,7 @@ def test_a_known_earliest_time_is_announced(earliest, said):
 
 def test_the_pause_between_polls_is_bounded():
     job = job_view(state="backoff", outlook=outlook("2026-11-20T10:31:00.000Z"))
-    assert standing(job) == "backing off before its next attempt (earliest change 10:31 UTC)"
+    assert status_line(job) == "backing off before its next attempt (earliest change 10:31 UTC)"
 
 
 def test_a_long_wait_is_mentioned_from_time_to_time():
@@ -109,17 +109,17 @@ def test_a_failure_is_announced_with_its_message():
 
 def test_a_cancel_is_not_called_an_eviction():
     stop = [attempt(1, stop_cause="cancelled", stopped_for="ada")]
-    assert standing(running(state="stopping", attempts=stop, message="cancelled by ada")) == (
+    assert status_line(running(state="stopping", attempts=stop, message="cancelled by ada")) == (
         "stopping: cancelled by ada"
     )
-    assert standing(running(state="stopping", attempts=[], message="")) == "stopping"
+    assert status_line(running(state="stopping", attempts=[], message="")) == "stopping"
 
 
 @pytest.mark.parametrize(
     "state", ["pending", "preempted", "backoff", "held", "starting", "stopping"]
 )
 def test_every_state_has_a_notice(state):
-    assert standing(job_view(state=state, attempts_begun=1, pool="p5"))
+    assert status_line(job_view(state=state, attempts_begun=1, pool="p5"))
 
 
 def test_an_unchanged_job_gives_no_notice():
@@ -148,9 +148,9 @@ def test_an_unknown_job_is_an_error_at_once():
 def test_a_place_beyond_what_was_counted_is_a_bound():
     far = waiting(1_002, "more than 1,000 jobs are ahead of it", place_is_lower_bound=True)
     said = "waiting, more than 1,000 ahead in the line (since 2026-11-20 10:30 UTC)"
-    assert standing(far) == f"{said}: more than 1,000 jobs are ahead of it"
+    assert status_line(far) == f"{said}: more than 1,000 jobs are ahead of it"
     assert place_text(far) == ">1001"
     assert place_text(waiting(5)) == "5"
     assert place_text(running(1)) == ""
     unknown = waiting(1, "other jobs are ahead of it", place_is_lower_bound=True)
-    assert standing(unknown).startswith("waiting, others ahead in the line")
+    assert status_line(unknown).startswith("waiting, others ahead in the line")

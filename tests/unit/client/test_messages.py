@@ -11,7 +11,7 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.main import COMMANDS, SECTIONS
 from slotq.configuration.settings import Config
 from slotq.errors import CannotReach
-from slotq.jobs.follow import standing
+from slotq.jobs.follow import status_line
 from slotq.jobs.job_logs import LONGEST_SHOWN
 from slotq.transport.signed_http import TRIES
 from slotq_core.admission.checkpoints import warning
@@ -230,4 +230,4 @@ def test_a_kind_of_work_may_be_in_any_case(slotq, queue):
 )
 def test_what_an_evicted_job_goes_on_from_is_said_as_far_as_it_is_known(attempt_of, said):
     last = attempt(stop_cause="evicted", stopped_for="urgent", **attempt_of)
-    assert standing(running(state="stopping", attempts=[last])).endswith(said)
+    assert status_line(running(state="stopping", attempts=[last])).endswith(said)

@@ -63,7 +63,7 @@ def test_billed_time_is_the_handlers_plus_its_waiting():
 
 def test_a_private_api_costs_an_endpoint_per_zone_and_a_key_its_month():
     assumed = {**ASSUME, "endpoint_zones": 2, "kms_keys": 1}
-    prices = {name: price.each for name, price in PRICES.items()}
+    prices = {name: price.usd_each for name, price in PRICES.items()}
     fixed = {it.name: it.usd for it in bill(NOTHING, COUNTS, prices=prices, assumed=assumed).fixed}
     assert fixed["endpoint_hours"] == pytest.approx(14.6)
     assert fixed["kms_keys"] == 1

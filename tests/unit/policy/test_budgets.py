@@ -24,7 +24,7 @@ from slotq_core.model.projects import (
 from slotq_core.model.reasons import BudgetSpent
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.explain.standings import standings
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.plan import DropClaim, Evict, Move, Start
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.timestamps import from_iso
@@ -160,7 +160,7 @@ def test_a_hard_budget_keeps_nobody_else_waiting() -> None:
     assert [each.job.name for each in planned.decisions if isinstance(each, Start)] == [
         each.name for each in others
     ]
-    assert {each.name: each.share for each in standings(spent, NOW)} == {"a": 0, "b": 4}
+    assert {each.name: each.share for each in share_statuses(spent, NOW)} == {"a": 0, "b": 4}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_beyond_a_soft_budget_the_weight_stays() -> None:
         spent=10,
         slots=8,
     )
-    found = {each.name: (each.quota, each.share) for each in standings(spent, NOW)}
+    found = {each.name: (each.quota, each.share) for each in share_statuses(spent, NOW)}
     assert found == {"a": (0, 3), "b": (2, 5)}
 
 
@@ -208,7 +208,7 @@ def test_a_department_keeps_its_quota() -> None:
         waiting=(waits("b1", project="b", slots=2),),
         spent=10,
     )
-    found = {each.name: each.quota for each in standings(spent, NOW)}
+    found = {each.name: each.quota for each in share_statuses(spent, NOW)}
     assert found == {"a": 0, "b": 2, "d": 4}
     assert [type(each) for each in plan(spent, NOW).decisions] == [Start]
 

@@ -7,13 +7,13 @@ from typing import Any
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import Department, Project, ShareStatus
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.explain.standings import standings
+from slotq_core.policy.explain.share_status import share_statuses
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 
 def stand(**world: Any) -> dict[tuple[str, str], ShareStatus]:
     snapshot = Snapshot(pools=world.pop("pools", (pool(slots=8),)), **world)
-    return {(each.name, each.scope): each for each in standings(snapshot, NOW)}
+    return {(each.name, each.scope): each for each in share_statuses(snapshot, NOW)}
 
 
 def quota(slots: int, where: str = "") -> dict[str, Demand]:

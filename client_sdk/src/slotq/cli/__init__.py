@@ -10,7 +10,7 @@ queue           commands about the queue as a whole
 whatif          `slotq whatif`
 machine         commands about this machine
 top             `slotq top`
-each            one verb over several jobs; one job, or the group of that name
+on_jobs         one verb over several jobs; one job, or the group of that name
 selection       jobs that options select
 encoding        streams that cannot encode every character, or are closed
 name_arguments  job names on the command line

@@ -36,7 +36,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "graph": "slotq.cli.views.graph:graph",
         "groups": "slotq.cli.views.ls:groups",
         "history": "slotq.cli.views.show_command:history",
-        "timeline": "slotq.cli.views.timeline:timeline",
+        "timeline": "slotq.cli.queue.usage_command:timeline",
         "whatif": "slotq.cli.whatif.command:whatif",
     },
     "Change jobs": {

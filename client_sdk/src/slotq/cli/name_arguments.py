@@ -95,9 +95,9 @@ class ProjectName(Word):
     ) -> list[CompletionItem]:
         return in_time(
             lambda: [
-                CompletionItem(each.name, help=each.role)
-                for each in quick_client(ctx).service.me().projects
-                if each.name.startswith(incomplete) and each.role != "viewer"
+                CompletionItem(project.name, help=project.role)
+                for project in quick_client(ctx).service.me().projects
+                if project.name.startswith(incomplete) and project.role != "viewer"
             ]
         )
 

@@ -51,7 +51,7 @@ class Selection:
     @property
     def by_options(self) -> bool:
         wanted = (self.glob, self.submitter, self.project, self.pool, self.group)
-        return self.mine or bool(self.states) or any(each is not None for each in wanted)
+        return self.mine or bool(self.states) or any(criterion is not None for criterion in wanted)
 
     @property
     def one(self) -> bool:
@@ -114,7 +114,7 @@ class Selection:
         if self.group is not None and alone:
             with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):
                 return JobList(
-                    it for it in client.groups.view(self.group).jobs if it.state in states
+                    job for job in client.groups.view(self.group).jobs if job.state in states
                 )
         wanted: dict[str, Any] = {
             "submitter": submitter,
@@ -185,9 +185,9 @@ def selecting(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def run(*args: Any, **given: Any) -> None:
-            said = {name: given.pop(name) for name in _SAID}
-            command(*args, chosen=Selection(**said, fit=fit), **given)
+        def run(*args: Any, **parameters: Any) -> None:
+            said = {name: parameters.pop(name) for name in _SAID}
+            command(*args, chosen=Selection(**said, fit=fit), **parameters)
 
         wrapped: Callable[..., None] = run
         for option in reversed([some_names_argument(fit), *_options()]):

@@ -19,7 +19,7 @@ from slotq_core.wire.setting_tags import MOST, TAGS
 
 def pool_setting_options(command: Command) -> Command:
     """Add an option for each duration, switch and choice of a pool; None: not given."""
-    declared = {it.name: it for it in fields(Pool)}
+    declared = {field.name: field for field in fields(Pool)}
     for name in reversed((*DURATIONS, *SWITCHES, *CHOICES)):
         number = MaybeSeconds() if name in DURATIONS else None
         command = _option(command, declared[name], name, number=number, negation="no")
@@ -56,5 +56,7 @@ def _option(
         both = f"--{words}/--{negation}-{words}"
         return click.option(both, setting.name, default=None, help=text)(command)
     if isinstance(default, StrEnum):
-        number = click.Choice([it.value for it in type(default)], case_sensitive=negation == "no")
+        number = click.Choice(
+            [kind.value for kind in type(default)], case_sensitive=negation == "no"
+        )
     return click.option(f"--{words}", setting.name, type=number, help=text)(command)

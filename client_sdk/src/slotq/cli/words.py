@@ -52,8 +52,8 @@ class MomentWord(Word):
         try:
             if (ago := seconds_in(value)) is not None:
                 return app.now() - timedelta(seconds=ago)
-            given = datetime.fromisoformat(value)
-            return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+            moment = datetime.fromisoformat(value)
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
         except (ValueError, OverflowError):
             self.fail(f"'{value}' is neither a time ago (30m, 2h, 7d) nor a date", param, ctx)
 

@@ -45,15 +45,15 @@ def takes(
     return decorate
 
 
-def _expanded(given: Signature, keywords: type, *, open_ended: bool) -> Signature:
+def _expanded(signature: Signature, keywords: type, *, open_ended: bool) -> Signature:
     """The signature with a parameter for each keyword."""
-    *first, last = given.parameters.values()
-    each = [
+    *first, last = signature.parameters.values()
+    parameters = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
         for name, kind in get_type_hints(keywords).items()
     ]
     rest = [last.replace(annotation=Any)] if open_ended else []
-    return given.replace(parameters=[*first, *each, *rest])
+    return signature.replace(parameters=[*first, *parameters, *rest])
 
 
 def _described(keywords: type) -> str:

@@ -165,13 +165,13 @@ def _places(
     document: Mapping[str, Any],
 ) -> list[tuple[str, Mapping[str, object]]]:
     """The sources of settings and their values, lowest precedence first."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+    explicit = {name: value for name, value in arguments.items() if value is not None}
     variables = {s: env[_variable(s)] for s in SETTINGS if env.get(_variable(s))}
     shared, tables = _parts(path, document)
-    profile = given.get("profile") or variables.get("profile") or shared.get("profile")
+    profile = explicit.get("profile") or variables.get("profile") or shared.get("profile")
     own = _profile(path, str(profile), tables) if profile else ("", {})
-    last = ("argument", given)
-    if "profile" in given:
+    last = ("argument", explicit)
+    if "profile" in explicit:
         return [(str(path), shared), ("environment", variables), own, last]
     return [(str(path), shared), own, ("environment", variables), last]
 
@@ -221,7 +221,9 @@ def _parts(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, object], 
     """The settings for all profiles, and the tables of the profiles."""
     shared = dict(document)
     tables = shared.pop(PROFILES, {})
-    if not isinstance(tables, dict) or not all(isinstance(it, dict) for it in tables.values()):
+    if not isinstance(tables, dict) or not all(
+        isinstance(table, dict) for table in tables.values()
+    ):
         raise NotConfigured(f"{path}: '{PROFILES}' must hold tables, such as [{PROFILES}.research]")
     return _known(shared, str(path)), tables
 

@@ -26,7 +26,7 @@ class Price:
     unit: str
 
     @property
-    def each(self) -> float:
+    def usd_each(self) -> float:
         return self.usd / self.per
 
 
@@ -134,7 +134,7 @@ class Counts:
 
 def measured() -> Mapping[str, Counts]:
     """The counts by activity: `job`, `minute` …, the keys of the benchmark's MEASURED."""
-    return {name: Counts(**its) for name, its in json.loads(FILE.read_text()).items()}
+    return {name: Counts(**counts) for name, counts in json.loads(FILE.read_text()).items()}
 
 
 NEEDED_EVENTS = 3

@@ -82,13 +82,15 @@ def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
 def _line(
     group: UsageGroup, totals: Totals, by: Sequence[str], prices: InstancePrices
 ) -> UsageLineView:
-    known = {its: its.instance_type in prices.usd_per_hour for its in totals}
+    known = {group_key: group_key.instance_type in prices.usd_per_hour for group_key in totals}
     usd = [
-        amounts.instance_ms / _HOUR * prices.usd_per_hour[its.instance_type]
-        for its, amounts in totals.items()
-        if known[its]
+        amounts.instance_ms / _HOUR * prices.usd_per_hour[group_key.instance_type]
+        for group_key, amounts in totals.items()
+        if known[group_key]
     ]
-    unpriced = sum(amounts.instance_ms for its, amounts in totals.items() if not known[its])
+    unpriced = sum(
+        amounts.instance_ms for group_key, amounts in totals.items() if not known[group_key]
+    )
     every = Amounts()
     for amounts in totals.values():
         every.add(amounts)
@@ -103,8 +105,8 @@ def _line(
         attempts=every.attempts,
         wait_mean=None if mean is None else mean / 1000,
         wait_p95=None if high is None else high / 1000,
-        evictions_given=every.given,
-        evictions_taken=every.taken,
+        evictions_given=every.evictions_given,
+        evictions_taken=every.evictions_taken,
         lost_hours=every.lost_ms / _HOUR,
         lost_hours_at_most=every.lost_at_most_ms / _HOUR,
     )

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.demo.proof import ProofResult
-from slotq.demo.story import TELLING, StoryJob
+from slotq.demo.story import EXPLANATIONS, StoryJob
 from slotq.jobs.follow import place_text
 from slotq.output.job_tables import COLORS, outcome, why
 from slotq_core.timestamps import from_iso
@@ -33,7 +33,7 @@ class ConsoleScreen:
 
     def submits(self, at: float, part: StoryJob) -> None:
         self._console.print(heading(f"{part.name}, priority {part.priority}: fit(wait=False)"))
-        self._line(at, TELLING[part.name])
+        self._line(at, EXPLANATIONS[part.name])
 
     def changed(self, at: float, before: JobView | None, now: JobView) -> None:
         came = f"{before.state} → {now.state}" if before else now.state

@@ -58,7 +58,7 @@ STARTS = (("job1", 1), ("job2", 1), ("job4", 1), ("job1", 2), ("job3", 1))
 EVICTED = "job1"
 FOR = "job4"
 
-TELLING = {
+EXPLANATIONS = {
     "job1": "a slot is free, so it starts",
     "job2": "the other slot is free, so it starts",
     "job3": "no slot is free and no running job has a lower priority, so it waits",

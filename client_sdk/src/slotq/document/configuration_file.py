@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotq.document.yaml_file import Document, told
+from slotq.document.yaml_file import Document, faults_text
 from slotq.errors import DocumentError, InvalidRequest, Refused
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.faults import DocumentFault
@@ -95,7 +95,7 @@ def _not_json(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 def _by_line(source: Document, faults: Iterable[tuple[str, str]]) -> str:
     """Return a line for each fault: FILE:LINE: key: what would be right."""
-    return told(
+    return faults_text(
         (DocumentFault((path,), message) for path, message in faults),
         lambda loc: (source.path, source.line(source.loc(str(loc[0]))), str(loc[0])),
     )

@@ -38,7 +38,9 @@ _CONTEXT = 3
 
 def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[EntryChangeView]:
     """Return the entries that differ between two canonical documents."""
-    return [entry_change_view(each) for each in document_differences({**before}, {**after})]
+    return [
+        entry_change_view(difference) for difference in document_differences({**before}, {**after})
+    ]
 
 
 def diff_lines(changes: Iterable[EntryChangeView], *, old: str, new: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ def schema() -> dict[str, Any]:
 def _untitled(value: Any) -> Any:
     """Remove the titles: they only repeat the names."""
     if isinstance(value, list):
-        return [_untitled(each) for each in value]
+        return [_untitled(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {

@@ -149,11 +149,11 @@ def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
             yield from _mappings(key, seen)
             yield from _mappings(value, seen)
     elif isinstance(node, yaml.SequenceNode):
-        for each in node.value:
-            yield from _mappings(each, seen)
+        for item in node.value:
+            yield from _mappings(item, seen)
 
 
-def told(faults: Iterable[DocumentFault], where: Callable[[Loc], Place]) -> str:
+def faults_text(faults: Iterable[DocumentFault], where: Callable[[Loc], Place]) -> str:
     """One line per fault, in the order of the file's lines."""
     placed = sorted((*where(fault.loc), fault.message) for fault in faults)
     lines = [

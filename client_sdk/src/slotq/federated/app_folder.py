@@ -203,8 +203,8 @@ def _some(folder: str, names: Sequence[str]) -> str:
 
 def _check_types(template: Mapping[str, Any], where: str) -> None:
     """Refuse a template in which a value has the wrong type. What is missing is filled in later."""
-    given = {key: value for key, value in template.items() if value is not None}
-    if faults := [fault for fault in submission_faults(given) if not fault.lacks]:
+    present = {key: value for key, value in template.items() if value is not None}
+    if faults := [fault for fault in submission_faults(present) if not fault.lacks]:
         error = refusal(faults)
         error.within(where)
         raise error

@@ -174,7 +174,7 @@ def _mandatory(value: object, clients: Sequence[str]) -> tuple[str, ...]:
     key = "mandatory_clients"
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise InvalidRequest(f"{key} must be a list of sites", field=key)
     for site in value:
         if site == SERVER:

@@ -29,7 +29,7 @@ def rules_of(
     """The rules of a gang, without those that are the default."""
     if isinstance(mandatory, str):
         mandatory = [mandatory]
-    given = {
+    rules = {
         "min_members": min_members,
         "mandatory": [*(mandatory or ())] or None,
         "same_pool": same_pool or None,
@@ -37,7 +37,7 @@ def rules_of(
         "sites": dict(sites or {}) or None,
         "heartbeat_seconds": heartbeat_seconds,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in rules.items() if value is not None}
 
 
 def body_of(
@@ -50,7 +50,7 @@ def body_of(
     member that has none itself. `kind`: `max_parallel` of a sweep and what it tries (`sweep`), or
     `gang` with its rules; None: not given. Raises InvalidRequest; the field of a member's fault
     begins with its place."""
-    requests = [jsonable(with_tags(each, tags)) for each in members]
+    requests = [jsonable(with_tags(member, tags)) for member in members]
     for number, request in enumerate(requests):
         try:
             check(request)
@@ -60,8 +60,8 @@ def body_of(
     if not requests:
         raise InvalidRequest("a group has at least one member", field="members")
     template, differences = compacted(requests)
-    given = {key: value for key, value in kind.items() if value is not None}
-    group = {"name": name, **given, "template": template, "members": differences}
+    rules = {key: value for key, value in kind.items() if value is not None}
+    group = {"name": name, **rules, "template": template, "members": differences}
     body = json.dumps(group).encode()
     if len(body) > LARGEST_GROUP:
         raise InvalidRequest(

@@ -35,7 +35,7 @@ def follow(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     poll: float = 5.0,
-    each: Callable[[JobView], None] = lambda _: None,
+    on_view: Callable[[JobView], None] = lambda _: None,
     waiting: Callable[[JobView], bool] = lambda _: False,
     running: Callable[[JobView], bool] = lambda _: False,
     until: Callable[[JobView], bool] = lambda _: False,
@@ -44,7 +44,7 @@ def follow(
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended, or `until` holds; returns the job.
 
-    Says one line for each change, and a heartbeat in between. `each` receives every answer. A
+    Says one line for each change, and a heartbeat in between. `on_view` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
     eviction. So does a running job that reports its progress to `running`, except for its start.
     `warned` tells the job's warnings, `log_of` the last lines of a failed job's log. Raises what
@@ -52,22 +52,22 @@ def follow(
     after PATIENCE.
     """
     before: JobView | None = None
-    told: ProgressView | None = None
+    reported: ProgressView | None = None
     said_at = clock()
     warned = warned or Warned(say)
     while True:
         job = patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
-        each(job)
+        on_view(job)
         line = news(before, job)
         if _waits(job) and not _newly_evicted(before, job) and waiting(job):
             line = None
         elif line is None and not (_reports(job) and running(job)):
-            line, told = _heartbeat(job, told, clock() - said_at)
+            line, reported = _heartbeat(job, reported, clock() - said_at)
         if line is not None:
             line = f"{job.name}: {line}"
             say(Trouble(line) if job.state == S.FAILED and not ended_by_time_box(job) else line)
             said_at = clock()
-        warned.tell(job)
+        warned.report(job)
         if ended(job) or until(job):
             for entry in log_of(job):
                 say(Output(entry))
@@ -100,7 +100,7 @@ def ended_by_time_box(job: JobView) -> bool:
 
 def news(before: JobView | None, now: JobView) -> str | None:
     """What has changed since `before` (None: report everything); None if nothing has."""
-    if before is not None and standing(before) == standing(now):
+    if before is not None and status_line(before) == status_line(now):
         return None
     return news_since(now.evictions if before is None else before.evictions, now)
 
@@ -108,16 +108,16 @@ def news(before: JobView | None, now: JobView) -> str | None:
 def news_since(evictions: int, now: JobView) -> str:
     """Where the job stands, and its last eviction if it has had more than `evictions`."""
     if now.evictions > evictions and now.state != S.STOPPING:
-        return f"was {ending(_last_evicted(now))}; now {standing(now)}"
-    return standing(now)
+        return f"was {ending(_last_evicted(now))}; now {status_line(now)}"
+    return status_line(now)
 
 
-def standing(job: JobView) -> str:
+def status_line(job: JobView) -> str:
     """Where a job stands, in one line for people, without its name."""
-    return one_line(_standing(job))
+    return one_line(_status_line(job))
 
 
-def _standing(job: JobView) -> str:
+def _status_line(job: JobView) -> str:
     match job.state:
         case S.PENDING | S.PREEMPTED:
             return f"waiting, {_place(job)}{_why(job)}"
@@ -227,15 +227,15 @@ def _last_evicted(job: JobView) -> AttemptView | None:
 
 
 def _heartbeat(
-    job: JobView, told: ProgressView | None, ago: float
+    job: JobView, reported: ProgressView | None, ago: float
 ) -> tuple[str | None, ProgressView | None]:
-    """What to say of a job that stands where it stood (None: nothing yet), and the progress that is
-    told by then. `told`: the progress last told; `ago`: seconds since the last line."""
+    """The line for a job whose state is unchanged (None: not yet), and the progress reported so
+    far. `reported`: the progress last reported; `ago`: seconds since the last line."""
     now = job.progress if _reports(job) else None
-    if now and (told is None or (ago >= PROGRESS_HEARTBEAT and _further(told, now))):
+    if now and (reported is None or (ago >= PROGRESS_HEARTBEAT and _further(reported, now))):
         return in_words(now), now
     pause = RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
-    return (standing(job) if ago >= pause else None), now and told
+    return (status_line(job) if ago >= pause else None), now and reported
 
 
 def _further(before: ProgressView, now: ProgressView) -> bool:

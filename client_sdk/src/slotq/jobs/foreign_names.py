@@ -86,5 +86,5 @@ def is_listed(name: str, times: Mapping[str, datetime], request: Mapping[str, An
 
 
 def _limit(request: Mapping[str, Any], key: str, absent: datetime) -> datetime:
-    given = request.get(key)
-    return absent if given is None else parse_to_aware_datetime(given)
+    limit = request.get(key)
+    return absent if limit is None else parse_to_aware_datetime(limit)

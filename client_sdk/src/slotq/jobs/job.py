@@ -156,7 +156,7 @@ class QueuedJob(ObservedJob, VerbsOfJob):
             clock=clock,
             sleep=rest,
             poll=poll,
-            each=shown.seen,
+            on_view=shown.seen,
             waiting=shown.waiting,
             running=shown.running,
             log_of=lambda job: failure_log(self._logs, job),

@@ -23,8 +23,8 @@ from slotq.jobs.rendering import JobList
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, with_tags
 from slotq.jobs.verbs import Value, VerbsByName, change_of
+from slotq.transport.answers import error_of_one
 from slotq.transport.connection import ConnectedCalls
-from slotq.transport.refusals import of_one
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
@@ -44,7 +44,7 @@ class SubmissionCalls(ConnectedCalls):
     def _prepared(self, requests: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The requests with the client's settings and the dependencies of its `after` blocks."""
         client = self._connection
-        return [with_dependencies(with_tags(it, client.tags), client) for it in requests]
+        return [with_dependencies(with_tags(request, client.tags), client) for request in requests]
 
     def _query(self, *, dry_run: bool) -> Mapping[str, object] | None:
         """The query of a submission. Raises NoDryRuns where the queue would store the job: an
@@ -246,13 +246,13 @@ class JobCalls(SubmissionCalls, VerbsByName):
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
     """One, several between commas, or several. Raises InvalidRequest where one of them is none."""
-    given = wanted.split(",") if isinstance(wanted, str) else [*wanted]
-    for state in given:
+    states = wanted.split(",") if isinstance(wanted, str) else [*wanted]
+    for state in states:
         if state not in tuple(JobState):
             raise InvalidRequest(
                 f"state takes any of {', '.join(JobState)}, not {state!r}", field="state"
             )
-    return given
+    return states
 
 
 def _path(name: str) -> str:
@@ -299,6 +299,6 @@ def _retried(
 def _in_its_group(jobs: JobCalls, name: str, tags: Mapping[str, str]) -> JobView:
     (outcome,) = jobs.change([{"name": name, "retry": True, "tags": tags}])
     if outcome.error is not None:
-        raise of_one(outcome.error)
+        raise error_of_one(outcome.error)
     assert outcome.job is not None
     return outcome.job

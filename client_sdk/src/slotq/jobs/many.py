@@ -17,7 +17,7 @@ from slotq.errors import (
 from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.submission import settings_tags
 from slotq.jobs.verbs import Outcome, Value, VerbsOfMany, change_of
-from slotq.transport.refusals import NOT_REACHED, of_one
+from slotq.transport.answers import NOT_REACHED, error_of_one
 from slotq_core import names
 from slotq_core.wire.job_changes import MOST_AT_ONCE
 from slotq_core.wire.verbs import Verb
@@ -109,9 +109,11 @@ class Many(VerbsOfMany):
         try:
             while left:
                 answered = self._answered(left[:MOST_AT_ONCE])
-                over = [it for it in answered if isinstance(it.error, TooManySubmissions)]
-                done |= {it.name: it for it in answered if it not in over}
-                done |= {it.name: it for it in self._next_minute(over, alone)}
+                over = [
+                    outcome for outcome in answered if isinstance(outcome.error, TooManySubmissions)
+                ]
+                done |= {outcome.name: outcome for outcome in answered if outcome not in over}
+                done |= {outcome.name: outcome for outcome in self._next_minute(over, alone)}
                 left = [change for change in left if change["name"] not in done]
         except (NotAllowed, UnexpectedAnswer):
             pass
@@ -120,15 +122,15 @@ class Many(VerbsOfMany):
                 raise
             done |= {name: Outcome(name=name, error=error) for name in self._not_in(done)}
         rest = self._singly(self._not_in(done), self._if_still(alone), refusals=refusals)
-        done |= {it.name: it for it in rest}
+        done |= {outcome.name: outcome for outcome in rest}
         return [done[name] for name in self.names]
 
     def _next_minute(self, over: list[Outcome], alone: Alone) -> list[Outcome]:
         """Submit the first of the jobs beyond this minute's submissions alone, which waits for the
         next minute; the others are left for the next request. All are refused if it waits in vain.
         """
-        first = self._singly([it.name for it in over[:1]], alone)
-        in_vain = any(isinstance(it.error, TooManySubmissions) for it in first)
+        first = self._singly([outcome.name for outcome in over[:1]], alone)
+        in_vain = any(isinstance(outcome.error, TooManySubmissions) for outcome in first)
         return over if in_vain else first
 
     def _if_still(self, alone: Alone) -> Alone:
@@ -152,12 +154,16 @@ class Many(VerbsOfMany):
     def _answered(self, changes: Sequence[Change]) -> list[Outcome]:
         """The outcomes of the changes that the queue had time for. Raises Unavailable if none."""
         views = self._jobs.change(changes)
-        reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
+        reached = [view for view in views if view.error is None or view.error.code != NOT_REACHED]
         if not reached:
             raise Unavailable("the queue had no time for the changes; try again later")
         return [
-            Outcome(name=it.name, job=it.job, error=of_one(it.error) if it.error else None)
-            for it in reached
+            Outcome(
+                name=view.name,
+                job=view.job,
+                error=error_of_one(view.error) if view.error else None,
+            )
+            for view in reached
         ]
 
     def _singly(

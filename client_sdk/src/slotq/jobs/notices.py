@@ -80,7 +80,7 @@ def shows(logger: logging.Logger = LOGGER, level: int = logging.INFO) -> bool:
         return False
     output = (sys.stdout, sys.stderr)
     return any(
-        level >= handler.level and any(_stream(handler) is each for each in output)
+        level >= handler.level and any(_stream(handler) is stream for stream in output)
         for handler in _handlers(logger)
     )
 
@@ -106,18 +106,18 @@ def _where(line: str) -> tuple[logging.Logger, int]:
 
 
 class Warned:
-    """Remembers what it has told."""
+    """Reports the warnings of jobs, each once."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
-    def tell(self, job: JobView, *, submitted: bool = False) -> None:
+    def report(self, job: JobView, *, submitted: bool = False) -> None:
         """Say the job's new warnings as trouble; those of its submission only where it is the
         answer to that."""
         codes = {job.slow_save.text: SlowSave.code} if job.slow_save else {}
         for warning in job.warnings if submitted else job.news:
             key = (job.name, codes.get(warning, warning))
-            if key not in self._told:
-                self._told.add(key)
+            if key not in self._reported:
+                self._reported.add(key)
                 self._say(Trouble(f"{job.name}: warning: {one_line(warning)}"))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from slotq.jobs.follow import standing
+from slotq.jobs.follow import status_line
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notebook.live import Display, display_here
 from slotq.jobs.notices import encodable, log, print_line, shows
@@ -67,7 +67,7 @@ class Terminal:
     def waiting(self, job: JobView) -> bool:
         if shows():
             return False
-        line = f"{job.name}: {standing(job)}"
+        line = f"{job.name}: {status_line(job)}"
         if line != self._said:
             log(line)
             self._said = line
@@ -108,7 +108,7 @@ class Notebook:
         self._shown: dict[str, Bundle] = {}
 
     def waiting(self, job: JobView) -> bool:
-        line = f"{job.name}: {standing(job)}"
+        line = f"{job.name}: {status_line(job)}"
         if line != self._said:
             log(line)
             self._said = line

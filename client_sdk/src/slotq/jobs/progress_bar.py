@@ -71,7 +71,7 @@ def cell(progress: ProgressView | None) -> str:
 def in_words(progress: ProgressView) -> str:
     """The same as a line of a log: `step 4,200 of 10,000 (42 %), 1h05 left, loss 0.12`."""
     done = fraction(progress)
-    steps = [f"step {each}" for each in _steps(progress, " of ")]
+    steps = [f"step {step}" for step in _steps(progress, " of ")]
     if done is not None:
         steps = [f"{steps[0]} ({_percent(done)})"]
     return ", ".join([*steps, *_left(progress), *_metrics(progress), *saved(progress)])

@@ -78,7 +78,9 @@ def _row(tag: str, cells: list[str]) -> str:
 def clean(value: object) -> str:
     """The value as one line of printable characters."""
     text = "" if value is None else " ".join(str(value).split())
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
 
 
 class Listed(list[T], Generic[T]):

@@ -67,20 +67,20 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     such class, or if a list of jobs is too long.
     """
     own = {name: value for name in TAGS if (value := settings.get(name)) is not None}
-    for name in (each for each in own if each in MOST):
+    for name in (key for key in own if key in MOST):
         whole(name, own[name], 0, MOST[name])
     if (priority := settings.get("priority")) is not None:
         priority_in("priority", priority)
     pools = settings.get("pools")
     demand = {
-        name: read_amount(name, given) if isinstance(given, str) else given
-        for name, given in (settings.get("demand") or {}).items()
+        name: read_amount(name, amount) if isinstance(amount, str) else amount
+        for name, amount in (settings.get("demand") or {}).items()
     }
     for name, number in demand.items():
         whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
-    given = {
+    values = {
         "priority": priority,
         names.PROJECT_TAG: settings.get("project"),
         names.POOLS_TAG: pools,
@@ -88,7 +88,7 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         **{TAGS[name]: written(name, value) for name, value in own.items()},
     }
     return {
-        **{key: str(value) for key, value in given.items() if value is not None},
+        **{key: str(value) for key, value in values.items() if value is not None},
         **_jobs_tags("after", names.AFTER_TAG, settings.get("after")),
         **_jobs_tags("after_any", names.AFTER_ANY_TAG, settings.get("after_any")),
     }
@@ -96,8 +96,8 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
 
 def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict[str, str]:
     """The tags that hold this list of jobs, as many in each as fit."""
-    given = jobs.split(",") if isinstance(jobs, str) else jobs or ()
-    values = names.packed(each.strip() for each in given)
+    job_names = jobs.split(",") if isinstance(jobs, str) else jobs or ()
+    values = names.packed(job.strip() for job in job_names)
     keys = names.numbered_tags(key)
     if len(values) > len(keys):
         raise InvalidRequest(f"{setting} names too many jobs for {len(keys)} tags", field=setting)
@@ -145,8 +145,8 @@ def with_dependencies(request: Mapping[str, Any], client: object) -> Mapping[str
 def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
     """The names of these jobs and groups, as the tags have them. Texts may hold several, comma
     separated."""
-    given = [awaited] if isinstance(awaited, str) else awaited
-    texts = (each if isinstance(each, str) else _name(each) for each in given)
+    items = [awaited] if isinstance(awaited, str) else awaited
+    texts = (item if isinstance(item, str) else _name(item) for item in items)
     return tuple(name.strip() for text in texts for name in text.split(","))
 
 
@@ -165,8 +165,8 @@ def with_tags(
         return dict(request)
     own = list(own)
     if override:
-        given = {names.setting_of(key) for key in tags}
-        own = [tag for tag in own if _setting(tag) not in given]
+        overridden = {names.setting_of(key) for key in tags}
+        own = [tag for tag in own if _setting(tag) not in overridden]
     there = {_setting(tag) for tag in own}
     added = [
         {"Key": key, "Value": value}

@@ -9,7 +9,7 @@ state          a running emulator, for `stop`, `env` and `as`
 acting         another person, for `as`
 kept           what survives a restart
 endpoint       where it listens
-telling        tells people of their jobs
+notifier       notifies people of their jobs
 sam_local      the built functions under `sam local`
 services       AWS around the queue: moto, API Gateway, Lambda
 training       the SageMaker training plane

@@ -26,10 +26,10 @@ from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.entry.guard import EVERYWHERE, Guard
 from slotq.local.front import Front
 from slotq.local.kept import EmulatorSnapshot, forget
+from slotq.local.notifier import EmulatorNotifier
 from slotq.local.services import aws, function
 from slotq.local.services.gateway import Gateway
 from slotq.local.services.invocations import FUNCTION, Handler, Invocations
-from slotq.local.telling import EmulatorNotifier
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
@@ -148,7 +148,7 @@ class Emulator:
         self._spawn(self._save_on)
         self._spawn(self._drive_plane)
         self._spawn(self._tick_on)
-        self._spawn(lambda: self._telling.run(self._closed))
+        self._spawn(lambda: self._notifier.run(self._closed))
         return self.endpoint
 
     def _invoke(self, event: dict[str, Any], context: Any) -> Any:
@@ -184,7 +184,7 @@ class Emulator:
             snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane)
             snapshot.restore()
             self._kept = snapshot
-            self._telling = EmulatorNotifier(self.endpoint, say=_say)
+            self._notifier = EmulatorNotifier(self.endpoint, say=_say)
             log = self._options.work / "lambda.log"
             self._handler = self._load(self.endpoint, self._options.pools, log)
             self.invocations.start()

@@ -175,9 +175,9 @@ def _sockets(pid: int) -> Iterator[str]:
         descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
         return  # The process is gone.
-    for each in descriptors:
+    for descriptor in descriptors:
         try:
-            kind, _, rest = str(each.readlink()).partition(":[")
+            kind, _, rest = str(descriptor.readlink()).partition(":[")
         except OSError:
             continue
         if kind == "socket":
@@ -218,8 +218,8 @@ class _Carrier:
 
     async def carry(self, tunnels: Sequence[Tunnel], pid: int) -> None:
         servers = [
-            await asyncio.start_server(partial(self._accept, each), sock=each.listener)
-            for each in tunnels
+            await asyncio.start_server(partial(self._accept, tunnel), sock=tunnel.listener)
+            for tunnel in tunnels
         ]
         try:
             await _ended(pid)

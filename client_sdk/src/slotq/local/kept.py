@@ -173,7 +173,7 @@ def read_jobs(values: Iterable[dict[str, Any]]) -> list[TrainingJob]:
 
 def _training_job(value: dict[str, Any]) -> TrainingJob:
     parts = {
-        "transitions": [Transition(**each) for each in value["transitions"]],
+        "transitions": [Transition(**transition) for transition in value["transitions"]],
         "exit": None if value["exit"] is None else WorkEnd(**value["exit"]),
     }
     return TrainingJob(**{**value, **parts})
@@ -199,7 +199,7 @@ class Objects:
 
     def _entries(self, bucket: str) -> Iterator[Entry]:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        for found in (each for page in pages for each in page.get("Contents", ())):
+        for found in (content for page in pages for content in page.get("Contents", ())):
             stamp = found["ETag"], found["LastModified"], found["Size"]
             known = self._known.get((bucket, found["Key"]))
             if known is None or known[0] != stamp:

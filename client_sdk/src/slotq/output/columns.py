@@ -116,7 +116,9 @@ def queue_table(
 
 def _leaves(chosen: Iterable[Column]) -> list[str]:
     """The headings of the columns that may leave, the least important first."""
-    some = sorted((it for it in chosen if it.importance < 9), key=lambda it: it.importance)
+    some = sorted(
+        (column for column in chosen if column.importance < 9), key=lambda column: column.importance
+    )
     return [column.head.removeprefix(">") for column in some]
 
 
@@ -150,5 +152,5 @@ def in_order(jobs: Sequence[JobView], by: str) -> list[JobView]:
         found = key(job)
         return isinstance(found, tuple) and found[0]
 
-    told = (job for job in jobs if not is_missing(job))
-    return [*sorted(told, key=key, reverse=True), *filter(is_missing, jobs)]
+    present = (job for job in jobs if not is_missing(job))
+    return [*sorted(present, key=key, reverse=True), *filter(is_missing, jobs)]

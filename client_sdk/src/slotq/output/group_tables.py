@@ -101,8 +101,8 @@ def _why(group: GroupView) -> str:
 def group_explanation(group: GroupView) -> str:
     """The group's state in one line, then why it waits."""
     line = f"{group.name}: {group.state or 'no job is left'} ({in_states(group.states)})"
-    told = [f"  {text}" for text in (_why(group),) if text]
-    return "\n".join([line, *told])
+    reasons = [f"  {text}" for text in (_why(group),) if text]
+    return "\n".join([line, *reasons])
 
 
 def group_history(group: GroupView) -> RenderableType:
@@ -124,17 +124,19 @@ BEST = "*"
 """Marks the best trial."""
 
 
-def sweep_page(group: GroupView, told: SweepView, trials: Sequence[TrialView]) -> RenderableType:
+def sweep_page(group: GroupView, sweep: SweepView, trials: Sequence[TrialView]) -> RenderableType:
     """What a sweep looks for, how far it is, and a line for each of the trials."""
     facts = Table.grid(padding=(0, 2))
-    best = next((trial for trial in told.trials if trial.best), None)
-    failed = next((it.job or it.name for it in told.trials if it.state == JobState.FAILED), None)
+    best = next((trial for trial in sweep.trials if trial.best), None)
+    failed = next(
+        (trial.job or trial.name for trial in sweep.trials if trial.state == JobState.FAILED), None
+    )
     for name, value in (
         ("sweep", group.name),
         ("state", group.state),
         ("jobs", f"{group.members}: {in_states(group.states)}"),
         ("at once", f"at most {group.max_parallel}"),
-        ("objective", _objective(told)),
+        ("objective", _objective(sweep)),
         ("best", _best(best) if best else ""),
         ("failed", f"`slotq logs {failed}` says why" if failed else ""),
         ("project", group.project),
@@ -143,39 +145,39 @@ def sweep_page(group: GroupView, told: SweepView, trials: Sequence[TrialView]) -
     ):
         if value:
             facts.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
-    return Group(facts, Text(), trial_table(told, trials))
+    return Group(facts, Text(), trial_table(sweep, trials))
 
 
-def trial_table(told: SweepView, trials: Sequence[TrialView]) -> RenderableType:
+def trial_table(sweep: SweepView, trials: Sequence[TrialView]) -> RenderableType:
     """One line for each trial, with a column for each parameter."""
     parameters = list(dict.fromkeys(name for trial in trials for name in trial.parameters or {}))
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for column in ("NAME", "STATE"):
         table.add_column(column)
-    for parameter in (*parameters, told.metric):
+    for parameter in (*parameters, sweep.metric):
         if parameter:
             table.add_column(Text(parameter), justify="right", overflow="fold")
     for trial in trials:
         own = trial.parameters or {}
         cells = [BEST if trial.best else "", trial.job or trial.name, trial.state or "expired"]
         cells += [_value(own.get(name)) for name in parameters]
-        if told.metric:
+        if sweep.metric:
             cells.append(_value(trial.objective))
         table.add_row(*map(Text, cells))
     return table
 
 
-def _objective(told: SweepView) -> str:
-    if not told.metric:
+def _objective(sweep: SweepView) -> str:
+    if not sweep.metric:
         return ""
-    goal = f"; good enough: {told.goal:g}" if told.goal is not None else ""
-    met = f", reached by {told.met_by}" if told.met_by else ""
-    return f"{told.metric}, the {'largest' if told.maximize else 'smallest'} is best{goal}{met}"
+    goal = f"; good enough: {sweep.goal:g}" if sweep.goal is not None else ""
+    met = f", reached by {sweep.met_by}" if sweep.met_by else ""
+    return f"{sweep.metric}, the {'largest' if sweep.maximize else 'smallest'} is best{goal}{met}"
 
 
 def _best(trial: TrialView) -> str:
-    tried = ", ".join(f"{name}={_value(it)}" for name, it in (trial.parameters or {}).items())
+    tried = ", ".join(f"{name}={_value(value)}" for name, value in (trial.parameters or {}).items())
     return f"{_value(trial.objective)}  {trial.job or trial.name}  {tried}".rstrip()
 
 

@@ -83,8 +83,8 @@ class JobGraph:
         for name in queue:
             node = self.nodes.get(name)
             near = [*(node.after if node else ()), *self.followers.get(name, ())]
-            near = [self._home.get(each, each) for each in near]
-            queue += [each for each in near if each not in found]
+            near = [self._home.get(name, name) for name in near]
+            queue += [name for name in near if name not in found]
             found.update(dict.fromkeys(near))
         return self._ordered(found)
 
@@ -97,8 +97,8 @@ class JobGraph:
         return GraphView(
             jobs=sorted(jobs.values(), key=lambda job: (job.entry_time, job.name)),
             groups=[
-                GraphGroup(name=each.name, after=each.after, states=dict(each.states))
-                for each in groups
+                GraphGroup(name=group.name, after=group.after, states=dict(group.states))
+                for group in groups
             ],
         )
 
@@ -148,7 +148,7 @@ def _label(node: Node, parent: str) -> Text:
         line = Text(f"group {node.name}  {in_states(node.states)}")
     else:
         line = Text(f"{node.name}  ").append_text(state_text(node.state))
-    if others := [_told(name) for name in node.after if name != parent]:
+    if others := [_node_name(name) for name in node.after if name != parent]:
         line.append(
             f"  after {', '.join(others)}" if not parent else f"  also after {', '.join(others)}"
         )
@@ -157,7 +157,7 @@ def _label(node: Node, parent: str) -> Text:
     return line
 
 
-def _told(name: str) -> str:
+def _node_name(name: str) -> str:
     group = name.removeprefix(GROUP_END)
     return name if group == name else f"group {group}"
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slotq.jobs.follow import place_text, standing
+from slotq.jobs.follow import place_text, status_line
 from slotq.jobs.notices import one_line
 from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
@@ -93,12 +93,12 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
             moment(attempt.running_since),
             moment(attempt.ended_at),
             outcome(attempt),
-            one_line(" — ".join(filter(None, _told(attempt)))),
+            one_line(" — ".join(filter(None, _remarks(attempt)))),
         )
     return table
 
 
-def _told(attempt: AttemptView) -> tuple[str, ...]:
+def _remarks(attempt: AttemptView) -> tuple[str, ...]:
     return attempt.resumption, attempt.warning, attempt.message
 
 
@@ -141,7 +141,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
     """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
     for a waiting job, list free room, possible evictions and what prevents them, reservations and
     known times. `submitted`: with the warnings that only a submission's answer repeats."""
-    lines = [f"{job.name}: {standing(job)}"]
+    lines = [f"{job.name}: {status_line(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
     warnings = job.warnings if submitted else job.news
@@ -153,7 +153,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
             ("reserved", job.outlook.reserved),
             ("times", job.outlook.times),
         ):
-            lines += [f"  {what:<13}{each.text}" for each in entries]
+            lines += [f"  {what:<13}{entry.text}" for entry in entries]
         if not job.outlook.times:
             lines.append(f"  {'times':<13}none known: it depends on other jobs")
     return "\n".join(lines)
@@ -194,7 +194,7 @@ def short_names(arns: Iterable[str]) -> Mapping[str, str]:
     """The shortest endings, by ARN, that tell these ARNs apart; all have equally many parts."""
     parts = {arn: _parts(arn) for arn in arns}
     for number in range(1, max(map(len, parts.values()), default=1)):
-        short = {arn: "/".join(its[-number:]) for arn, its in parts.items()}
+        short = {arn: "/".join(pieces[-number:]) for arn, pieces in parts.items()}
         if len(set(short.values())) == len(short):
             return short
     return {arn: arn for arn in parts}

@@ -35,7 +35,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
         table.add_row(
             pool.name,
             pool.instance_type,
-            Text(standing(pool), style=STATE_STYLES.get(PoolState(pool.settings.state), "")),
+            Text(pool_state(pool), style=STATE_STYLES.get(PoolState(pool.settings.state), "")),
             str(pool.capacity["slots"]),
             str(pool.size["slots"]),
             str(pool.used["slots"]),
@@ -50,7 +50,7 @@ def _grace(seconds: int) -> str:
     return f"{seconds} s" if seconds else "none"
 
 
-def standing(pool: PoolView) -> str:
+def pool_state(pool: PoolView) -> str:
     """The pool's state; `draining` while jobs still run in a drained pool."""
     draining = pool.settings.state == PoolState.DRAINED and pool.used["slots"]
     return "draining" if draining else pool.settings.state
@@ -61,7 +61,7 @@ def pool_page(pool: PoolView) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, value in (
         ("pool", pool.name),
-        ("state", standing(pool)),
+        ("state", pool_state(pool)),
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
         ("health", health(pool)),
@@ -84,7 +84,7 @@ def health(pool: PoolView) -> str:
         said.append(times + until + (f": {one_line(health.message)}" if health.message else ""))
     elif said and health.message:
         said.append(one_line(health.message))
-    said += [_missing(each) for each in health.missing_rights]
+    said += [_missing(right) for right in health.missing_rights]
     return "; ".join(said) or "ok"
 
 

@@ -18,24 +18,24 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
     """The projects, one line each: what they deserve, may have, hold and wait for, and what
     they have spent, if any has a budget."""
     shown = [*projects]
-    budgets = ("SPENT",) if any(each.budget for each in shown) else ()
+    budgets = ("SPENT",) if any(project.budget for project in shown) else ()
     heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")
     leaves = ("DEPARTMENT", "PRIORITY", "WEIGHT", "LIMIT", "SPENT", "OVER", "WAITING")
     table = columns("PROJECT", "DEPARTMENT", *heads, *budgets, leaves=leaves)
-    for each in shown:
-        entry = each.project
+    for project in shown:
+        entry = project.project
         table.add_row(
-            each.name,
+            project.name,
             entry.get("department", ""),
             amounts(entry.get("quota", 0)),
             amounts(entry.get("weight", "quota")),
             amounts(entry["limit"]) if "limit" in entry else "none",
             str(entry.get("priority", 0)),
-            _of(each, "share"),
-            amounts(each.used) or "0",
-            _of(each, "over_quota"),
-            _of(each, "waiting"),
-            *((_spent(each.budget),) if budgets else ()),
+            _of(project, "share"),
+            amounts(project.used) or "0",
+            _of(project, "over_quota"),
+            _of(project, "waiting"),
+            *((_spent(project.budget),) if budgets else ()),
         )
     return table if table.row_count else Text("there are no projects: everybody shares everything")
 
@@ -54,7 +54,8 @@ def _spent(budget: BudgetView | None) -> str:
     if budget is None:
         return "no budget"
     spent, whole = (
-        hours(round(each * 1000)) for each in (budget.spent_slot_seconds, budget.slot_seconds)
+        hours(round(slot_seconds * 1000))
+        for slot_seconds in (budget.spent_slot_seconds, budget.slot_seconds)
     )
     return f"{spent} of {whole} slot-hours ({budget.beyond})"
 
@@ -62,8 +63,8 @@ def _spent(budget: BudgetView | None) -> str:
 def _of(project: ProjectView, figure: str) -> str:
     """One figure of a project, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
     by_pool: dict[str, dict[str, int]] = {}
-    for each in project.standings:
-        by_pool.setdefault(each.pool, {})[each.resource] = getattr(each, figure)
+    for standing in project.standings:
+        by_pool.setdefault(standing.pool, {})[standing.resource] = getattr(standing, figure)
     if not any(amount for own in by_pool.values() for amount in own.values()):
         return "0"
     return amounts(by_pool[""] if by_pool.keys() == {""} else by_pool)
@@ -89,14 +90,14 @@ NO_CLASS = "(no class)"
 def quotas_table(view: QuotasView) -> RenderableType:
     """One line for each user, pool and class: a bar, and used of total."""
     table = columns("USER", "POOL", "CLASS", "", ">USED", ">TOTAL", leaves=("",))
-    for each in view.quotas:
+    for quota in view.quotas:
         table.add_row(
-            last_part(each.user),
-            each.pool,
-            each.priority_class or NO_CLASS,
-            bar(each),
-            str(each.used),
-            "no limit" if each.total is None else str(each.total),
+            last_part(quota.user),
+            quota.pool,
+            quota.priority_class or NO_CLASS,
+            bar(quota),
+            str(quota.used),
+            "no limit" if quota.total is None else str(quota.total),
         )
     if table.row_count:
         return table

@@ -72,8 +72,8 @@ def _head(view: AttemptsPageView, scale: _Scale, label: int) -> Iterator[str]:
     step = next((step for step in _STEPS if step >= least), -(-least // largest) * largest)
     line = [" "] * scale.columns
     for moment in range(-(-scale.start // step) * step, scale.end, step):
-        told = iso(moment)
-        text = told[5:10] if step >= _DAY else told[11:16]
+        stamp = iso(moment)
+        text = stamp[5:10] if step >= _DAY else stamp[11:16]
         at = scale.column(moment)
         if at + len(text) < scale.columns:
             line[at : at + 1 + len(text)] = f"|{text}"
@@ -86,7 +86,7 @@ def _pool(
     yield Text()
     yield Text(f"{pool}  {units(len(attempts), 'attempts')}", style="bold", no_wrap=True)
     rows: dict[str, list[HeldSlotsView]] = defaultdict(list)
-    for attempt in sorted(attempts, key=lambda each: each.admitted_at):
+    for attempt in sorted(attempts, key=lambda attempt: attempt.admitted_at):
         rows[_name(attempt)].append(attempt)
     for name in [*rows][:ROWS]:
         shown = name if len(name) <= label else f"{name[: label - 1]}…"
@@ -120,19 +120,23 @@ def _bar(attempts: Sequence[HeldSlotsView], scale: _Scale) -> Iterator[tuple[str
 
 def _evictions(attempts: Sequence[HeldSlotsView]) -> Iterator[Text]:
     evicted = sorted(
-        (each for each in attempts if each.evicted is not None and each.ended_at is not None),
-        key=lambda each: each.ended_at or "",
+        (
+            attempt
+            for attempt in attempts
+            if attempt.evicted is not None and attempt.ended_at is not None
+        ),
+        key=lambda attempt: attempt.ended_at or "",
     )
     if not evicted:
         return
-    gains = (each.evicted.submitter for each in evicted if each.evicted is not None)
-    people = short_names(filter(None, {*gains, *(each.submitter for each in evicted)}))
+    gains = (attempt.evicted.submitter for attempt in evicted if attempt.evicted is not None)
+    people = short_names(filter(None, {*gains, *(attempt.submitter for attempt in evicted)}))
     yield Text()
     yield Text(units(len(evicted), "evictions"), style="bold")
-    for each in evicted[-ROWS:]:
+    for attempt in evicted[-ROWS:]:
         yield Text.assemble(
-            (f"{_clock(each.ended_at or '')} {_EVICTED} ", _STYLES[_EVICTED]),
-            eviction_words(each, people.get),
+            (f"{_clock(attempt.ended_at or '')} {_EVICTED} ", _STYLES[_EVICTED]),
+            eviction_words(attempt, people.get),
         )
     if len(evicted) > ROWS:
         yield Text(f"and {len(evicted) - ROWS:,} before (--json has all)", style="dim")

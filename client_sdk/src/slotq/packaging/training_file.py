@@ -111,7 +111,7 @@ def _is_there(s3: Any, bucket: str, key: str) -> bool:
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=key.removesuffix(".py"), MaxKeys=100)
     package = key.removesuffix(".py") + "/"
     keys = [found["Key"] for found in listed.get("Contents") or ()]
-    return any(each == key or each.startswith(package) for each in keys)
+    return any(name == key or name.startswith(package) for name in keys)
 
 
 def with_files(archive: bytes) -> bytes | None:

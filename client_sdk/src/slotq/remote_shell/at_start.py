@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotq.errors import NoShell
-from slotq.jobs.follow import follow, standing
+from slotq.jobs.follow import follow, status_line
 from slotq.remote_shell.ssm_session import NotYet, runs
 from slotq_core.wire.views.jobs import JobView
 
@@ -44,7 +44,7 @@ class AtStart:
             until=self._entered,
         )
         if self._code is None:
-            raise NoShell(f"job {job.name} ended before a shell could open: {standing(job)}")
+            raise NoShell(f"job {job.name} ended before a shell could open: {status_line(job)}")
         return self._code
 
     def _entered(self, job: JobView) -> bool:

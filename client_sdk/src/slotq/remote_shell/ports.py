@@ -42,15 +42,15 @@ def parsed(text: str) -> Forward:
 
 def check_distinct(forwards: Sequence[Forward]) -> None:
     """Raises ValueError if two forwards are the same, or want the same port of this machine."""
-    for number, each in enumerate(forwards):
+    for number, forward in enumerate(forwards):
         before = forwards[:number]
-        if each in before:
-            raise ValueError(f"port {each.port} is given twice")
-        if each.local is not None and each.local in {other.local for other in before}:
-            raise ValueError(f"two forwards want port {each.local} of this machine")
+        if forward in before:
+            raise ValueError(f"port {forward.port} is given twice")
+        if forward.local is not None and forward.local in {other.local for other in before}:
+            raise ValueError(f"two forwards want port {forward.local} of this machine")
 
 
-def told(name: str, port: int, local: int) -> str:
+def forward_line(name: str, port: int, local: int) -> str:
     """The line for a forwarded port of job `name`."""
     return f"{LOOPBACK}:{local} -> {name}:{port}"
 
@@ -66,9 +66,9 @@ def listening(
     """
     with ExitStack() as stack:
         found = {}
-        for each in sorted(forwards, key=lambda forward: forward.local is None):
-            found[each] = stack.enter_context(_socket(each, shared=shared))
-        yield [found[each] for each in forwards]
+        for wanted in sorted(forwards, key=lambda forward: forward.local is None):
+            found[wanted] = stack.enter_context(_socket(wanted, shared=shared))
+        yield [found[forward] for forward in forwards]
 
 
 def _socket(forward: Forward, *, shared: bool) -> socket.socket:

@@ -24,10 +24,10 @@ _NEEDED = {_DEBUG: True, _ISOLATED: False}
 def with_remote_debug(request: Mapping[str, Any]) -> dict[str, Any]:
     """The request with remote debugging. Raises NoShell if the request excludes a shell."""
     for path, needed in _NEEDED.items():
-        given = value_at(request, path)
-        if given is not MISSING and given is not None and given is not needed:
+        value = value_at(request, path)
+        if value is not MISSING and value is not None and value is not needed:
             raise NoShell(
-                f"the request sets {path} to {_said(given)}: {_WHY[path]}. Change it, or submit "
+                f"the request sets {path} to {_said(value)}: {_WHY[path]}. Change it, or submit "
                 "without --shell and --forward"
             )
     return with_value(request, _DEBUG, _NEEDED[_DEBUG])
@@ -44,8 +44,8 @@ def check_project(request: Mapping[str, Any], name: str, project: Mapping[str, A
                 f"project {name} fixes {path} to {_said(fixed)}: {_WHY[path]}. Submit without "
                 "--shell and --forward, or to another project"
             )
-        given, default = value_at(request, path), _prescribed(rules.get("defaults"), path)
-        if given is MISSING and default is not MISSING and default is not needed:
+        value, default = value_at(request, path), _prescribed(rules.get("defaults"), path)
+        if value is MISSING and default is not MISSING and default is not needed:
             raise NoShell(
                 f"project {name} sets {path} to {_said(default)} by default: {_WHY[path]}. Set it "
                 f"to {_said(needed)} in the request, or submit without --shell and --forward"
@@ -55,8 +55,8 @@ def check_project(request: Mapping[str, Any], name: str, project: Mapping[str, A
 def _prescribed(values: Mapping[str, Any] | None, path: str) -> Any:
     """What a project's values make of the field; MISSING if they leave it."""
     filled: Mapping[str, Any] = {}
-    for each, value in (values or {}).items():
-        filled = with_value(filled, each, value)
+    for key, value in (values or {}).items():
+        filled = with_value(filled, key, value)
     return value_at(filled, path)
 
 

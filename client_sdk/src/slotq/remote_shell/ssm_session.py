@@ -20,7 +20,7 @@ from slotq.remote_shell.plugin import (
     check_installed,
     on_this_terminal,
 )
-from slotq.remote_shell.ports import Forward, listening, told
+from slotq.remote_shell.ports import Forward, forward_line, listening
 from slotq.transport import aws_session
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES, JobState
 from slotq_core.wire.views.jobs import JobView
@@ -115,7 +115,7 @@ class Container:
             for forward, local in zip(forwards, ports, strict=True):
                 asked = port_request(self._target(job), forward.port, local)
                 sessions.start(self._started(asked))
-                say(told(job.name, forward.port, local))
+                say(forward_line(job.name, forward.port, local))
             return sessions.wait()
 
     def _target(self, job: JobView) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def port_request(target: Mapping[str, Any], port: int, local: int) -> dict[str, 
 def _free_ports(forwards: Sequence[Forward]) -> list[int]:
     """Ports of this machine for the plugin to listen on. Raises NoShell."""
     with listening(forwards) as sockets:
-        return [each.getsockname()[1] for each in sockets]
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def _not_enabled(training_job: str) -> str:

@@ -25,7 +25,7 @@ from slotq.jobs.submission import JobSettings
 from slotq.packaging import training_file
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
-from slotq.session.other_calls.refusing import Refusing
+from slotq.session.other_calls import Refusing
 from slotq.session.training_calls import TrainingCalls
 from slotq.session.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery
@@ -61,16 +61,16 @@ class SessionSettings(QueueSettings, total=False):
     settings: Any
 
 
-def parted(given: SessionSettings) -> tuple[QueueSettings, dict[str, Any]]:
+def parted(settings: SessionSettings) -> tuple[QueueSettings, dict[str, Any]]:
     """What is for the queue, and what is for the SDK's Session."""
-    own = {key: value for key, value in given.items() if key in QueueSettings.__annotations__}
-    rest = {key: value for key, value in given.items() if key not in own}
+    own = {key: value for key, value in settings.items() if key in QueueSettings.__annotations__}
+    rest = {key: value for key, value in settings.items() if key not in own}
     return cast(QueueSettings, own), rest
 
 
-def job_settings(given: QueueSettings) -> JobSettings:
+def job_settings(settings: QueueSettings) -> JobSettings:
     """What is for the jobs alone."""
-    own = {key: value for key, value in given.items() if key in JobSettings.__annotations__}
+    own = {key: value for key, value in settings.items() if key in JobSettings.__annotations__}
     return cast(JobSettings, own)
 
 
@@ -171,8 +171,8 @@ class Installation:
         self.training = training
         self.calls: Mapping[str, TakenCall] = {
             call.operation: call
-            for each in (training, logs, deletion, refusing)
-            for call in each.calls()
+            for part in (training, logs, deletion, refusing)
+            for call in part.calls()
         }
 
     def on(self, events: Any) -> None:

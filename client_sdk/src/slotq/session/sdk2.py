@@ -149,7 +149,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
     def _follow(self, name: str, *, logs: bool) -> None:
         tail = self._tail()
 
-        def each(job: JobView) -> None:
+        def show(job: JobView) -> None:
             self._shown.seen(job)
             if logs:
                 tail.show(job)
@@ -161,7 +161,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
                 clock=self._clock,
                 sleep=self._sleep,
                 poll=self._poll,
-                each=each,
+                on_view=show,
                 waiting=self._shown.waiting,
                 running=self._shown.running,
                 warned=self._training.warned,

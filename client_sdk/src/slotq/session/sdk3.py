@@ -39,7 +39,7 @@ from slotq.jobs.notices import logged, print_line, print_only, shows
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
-from slotq.session.shared_clients import given, mark, shared
+from slotq.session.shared_clients import mark, passed_session, shared
 from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
 from slotq.session.virtual_log_stream import listener
 from slotq.sweeps.of_estimators import Sweeping
@@ -149,7 +149,7 @@ def _of_nobody(boto_session: Any) -> Iterator[Any]:
 def _lines_to(queue: TrainingCalls | None) -> Iterator[None]:
     """Say the lines of a wait where the SDK's own log does not show them, unless its level was
     raised: then nobody wants them printed. A session's own `say` hears them anyhow."""
-    quiet = any(each.level > logging.INFO for each in _SDK_LOGS)
+    quiet = any(log.level > logging.INFO for log in _SDK_LOGS)
     if queue is None:
         yield
         return
@@ -177,11 +177,11 @@ def _wrap_training_job() -> None:
 
     @wraps(create)
     def create_for(_: type[TrainingJob], *args: Any, **kwargs: Any) -> Any:
-        with given(kwargs.get("session")):
+        with passed_session(kwargs.get("session")):
             return create(*args, **kwargs)
 
     @wraps(wait)
-    def wait_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wait_and_report(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_submitted(self.training_job_name)
         try:
             with _lines_to(last_to_answer.get(self.training_job_name)):
@@ -192,6 +192,6 @@ def _wrap_training_job() -> None:
                 raise Interrupted from None
             raise
 
-    setattr(wait_and_tell, _OURS, True)
+    setattr(wait_and_report, _OURS, True)
     TrainingJob.create = classmethod(create_for)
-    TrainingJob.wait = wait_and_tell
+    TrainingJob.wait = wait_and_report

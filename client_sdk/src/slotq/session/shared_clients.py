@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from slotq.session.hooks import Answer, Context, Params, TakenCall, take_over
 from slotq.session.install import Installation
-from slotq.session.other_calls.judged import INSTEAD, QUEUED
+from slotq.session.other_calls import INSTEAD, QUEUED
 from slotq.session.training_calls import KIND, last_to_answer
 
 STARTING = frozenset(f"sagemaker.{operation}" for operation in (QUEUED, *INSTEAD))
@@ -30,7 +30,7 @@ _INSTALLATION = "slotq_installation"
 """The attribute of a boto3 session that holds its installation."""
 _TAKEN = "slotq_taken_by"
 
-_given: ContextVar[Any] = ContextVar("slotq_given_session", default=None)
+_passed_session: ContextVar[Any] = ContextVar("slotq_given_session", default=None)
 
 
 def mark(boto_session: Any, installation: Installation) -> None:
@@ -39,13 +39,13 @@ def mark(boto_session: Any, installation: Installation) -> None:
 
 
 @contextmanager
-def given(boto_session: Any) -> Iterator[None]:
+def passed_session(boto_session: Any) -> Iterator[None]:
     """Record, for the calls inside, the boto3 session that was passed to the SDK, if any."""
-    token = _given.set(boto_session)
+    token = _passed_session.set(boto_session)
     try:
         yield
     finally:
-        _given.reset(token)
+        _passed_session.reset(token)
 
 
 class SharedClients:
@@ -86,7 +86,7 @@ class SharedClients:
         return TakenCall(operation=operation, before=before, after=after)
 
     def _creator(self, _: Params) -> list[Installation]:
-        boto_session = _given.get()
+        boto_session = _passed_session.get()
         if boto_session is None:
             return self._latest_first()[:1]
         own = getattr(boto_session, _INSTALLATION, None)
@@ -94,8 +94,11 @@ class SharedClients:
 
     def _readers(self, params: Params) -> list[Installation]:
         knew = last_to_answer.get(_job_of(params))
-        first = [each for each in self._known if each.training is knew]
-        return [*first, *(each for each in self._latest_first() if each not in first)]
+        first = [installation for installation in self._known if installation.training is knew]
+        return [
+            *first,
+            *(installation for installation in self._latest_first() if installation not in first),
+        ]
 
     def _latest_first(self) -> list[Installation]:
         return [*self._living.values()][::-1]

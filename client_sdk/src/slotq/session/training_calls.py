@@ -179,7 +179,7 @@ class TrainingCalls:
 
     def _said_of(self, job: JobView, what: str) -> None:
         self.say(f"{job.name}: {what}")
-        self.warned.tell(job, submitted=True)
+        self.warned.report(job, submitted=True)
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
         if params.get("ServerlessJobConfig") and not params.get("ResourceConfig"):
@@ -192,7 +192,7 @@ class TrainingCalls:
         if job is None:
             return None
         if job.name in self._requests:  # Nobody is told of what others have submitted.
-            self.warned.tell(job)
+            self.warned.report(job)
         if has_training_job(job):
             params["TrainingJobName"] = job.training_job
             context[_JOB] = job
@@ -217,8 +217,8 @@ class TrainingCalls:
         job = self._waiting(params.get("ResourceArn"))
         if job is None:
             return None
-        given = list(params.get("Tags") or ())
-        return lambda: self._tag(job.name, {tag["Key"]: tag["Value"] for tag in given})
+        tags = list(params.get("Tags") or ())
+        return lambda: self._tag(job.name, {tag["Key"]: tag["Value"] for tag in tags})
 
     def _tag(self, name: str, tags: Mapping[str, str]) -> Answer:
         now = self._queue.jobs.add_tags(name, tags)

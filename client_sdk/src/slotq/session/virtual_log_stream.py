@@ -25,7 +25,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from slotq.errors import InvalidRequest, NoSuchJob
-from slotq.jobs.follow import ending, news_since, standing
+from slotq.jobs.follow import ending, news_since, status_line
 from slotq.jobs.notices import Output
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.training_calls import TrainingCalls
@@ -119,7 +119,7 @@ class VirtualLogs:
             raise NoSuchJob(f"the queue has no job '{name}'", field="logStreamName")
         events, at = self._lines(job, host, at)
         if not events and host == _FIRST:
-            events, at = self._standing(job, at)
+            events, at = self._status_line(job, at)
         if (hear := listener.get()) is not None:
             label = f"[{host}] " if job.demand["slots"] > 1 else ""
             for event in events:
@@ -143,10 +143,12 @@ class VirtualLogs:
             if at.attempt + 1 not in attempts:
                 break
             at = replace(at, attempt=at.attempt + 1, token="")  # a page's # nosec B106
-            told = sum(each.outcome == "evicted" for each in job.attempts[: at.attempt - 1])
-            if host == _FIRST and told > at.evictions:
+            evictions = sum(
+                earlier.outcome == "evicted" for earlier in job.attempts[: at.attempt - 1]
+            )
+            if host == _FIRST and evictions > at.evictions:
                 line = f"attempt {attempt.number} was {ending(attempt)}"
-                return [self._event(job, line)], replace(at, evictions=told)
+                return [self._event(job, line)], replace(at, evictions=evictions)
         return [], at
 
     def _real_page(self, attempt: AttemptView, host: str, token: str) -> Mapping[str, Any]:
@@ -179,10 +181,10 @@ class VirtualLogs:
             self._streams[key] = found[0]["logStreamName"]
         return self._streams[key]
 
-    def _standing(
+    def _status_line(
         self, job: JobView, at: StreamPosition
     ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
-        now = zlib.crc32(standing(job).encode())
+        now = zlib.crc32(status_line(job).encode())
         if now == at.said:
             return [], at
         event = self._event(job, news_since(at.evictions, job))

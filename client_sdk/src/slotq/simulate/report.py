@@ -104,8 +104,8 @@ def _said(status: Status | None) -> dict[str, Any] | None:
     outlook, reason = status.outlook or Outlook(), status.reason
     evictions: Counter[str] = Counter()
     reserved: Counter[str] = Counter()
-    for each in outlook.spared:
-        evictions[each.code] += each.slots
+    for victim in outlook.spared:
+        evictions[victim.code] += victim.slots
     for kept in outlook.reserved:
         reserved[kept.job] += kept.slots
     return {
@@ -135,7 +135,8 @@ def unequal(policy: Record, live: Record) -> list[FailedExpectation]:
         seen_event = lived[place] if place < len(lived) else None
         if expected_event != seen_event:
             first = min(
-                (each for each in (expected_event, seen_event) if each), key=lambda event: event.t
+                (event for event in (expected_event, seen_event) if event),
+                key=lambda event: event.t,
             )
             return [
                 FailedExpectation(

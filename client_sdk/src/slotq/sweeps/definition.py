@@ -68,7 +68,7 @@ class Definition:
         """The trials of the next round after these rounds, which have all ended; empty: there is
         none. Depends on the trials alone, so that another process comes to the same."""
         if self.propose is not None:
-            past = [trial for each in rounds for trial in each]
+            past = [trial for trials in rounds for trial in trials]
             return self._numbered(self.propose(past), len(past) + 1)
         if self.halving is None or len(rounds) >= len(self.halving.rungs):
             return {}
@@ -86,7 +86,7 @@ class Definition:
             first_round=self.name,
         )
 
-    def told(self, trials: Mapping[int, Parameters]) -> dict[str, Any]:
+    def sweep_body(self, trials: Mapping[int, Parameters]) -> dict[str, Any]:
         """What the queue keeps of a round, as `sweep` of POST /groups."""
         said: dict[str, Any] = {"parameters": [*trials.values()]}
         if self.objective:
@@ -175,19 +175,19 @@ def define(
     )
 
 
-def _objective(told: object) -> Objective | None:
+def _objective(objective: object) -> Objective | None:
     """`loss`, or `{metric: loss, maximize: false, goal: 0.1}`."""
-    if told is None or isinstance(told, Objective):
-        return told
-    given = {"metric": told} if isinstance(told, str) else told
-    metric = given.get("metric") if isinstance(given, Mapping) else None
-    if not isinstance(given, Mapping) or not isinstance(metric, str) or not metric:
+    if objective is None or isinstance(objective, Objective):
+        return objective
+    fields = {"metric": objective} if isinstance(objective, str) else objective
+    metric = fields.get("metric") if isinstance(fields, Mapping) else None
+    if not isinstance(fields, Mapping) or not isinstance(metric, str) or not metric:
         raise InvalidRequest(
             "objective takes a metric's name, or metric with maximize and goal", field="objective"
         )
-    if more := sorted(map(str, set(given) - {"metric", "maximize", "goal"})):
+    if more := sorted(map(str, set(fields) - {"metric", "maximize", "goal"})):
         raise InvalidRequest(f"objective has no {more[0]}", field="objective")
-    goal, maximize = given.get("goal"), given.get("maximize", False)
+    goal, maximize = fields.get("goal"), fields.get("maximize", False)
     if not isinstance(maximize, bool) or not (goal is None or is_number(goal)):
         raise InvalidRequest(
             "objective: maximize is true or false, and goal is a number", field="objective"
@@ -195,15 +195,15 @@ def _objective(told: object) -> Objective | None:
     return Objective(metric=metric, maximize=maximize, goal=goal)
 
 
-def _halving(told: object) -> Halving | None:
+def _halving(halving: object) -> Halving | None:
     """`{parameter: epochs, rungs: [1, 3, 9], keep: 3}`."""
-    if told is None or isinstance(told, Halving):
-        return told
+    if halving is None or isinstance(halving, Halving):
+        return halving
     what = "halving takes a parameter, its rungs (at least two) and keep, from 2"
-    if not isinstance(told, Mapping) or set(told) - {"parameter", "rungs", "keep"}:
+    if not isinstance(halving, Mapping) or set(halving) - {"parameter", "rungs", "keep"}:
         raise InvalidRequest(what, field="halving")
-    rungs, keep = told.get("rungs"), told.get("keep", 3)
-    parameter = told.get("parameter")
+    rungs, keep = halving.get("rungs"), halving.get("keep", 3)
+    parameter = halving.get("parameter")
     listed = isinstance(rungs, list | tuple) and 2 <= len(rungs) <= MOST_ROUNDS
     if not isinstance(parameter, str) or not parameter or not listed:
         raise InvalidRequest(what, field="halving")

@@ -75,8 +75,8 @@ def member(template: Mapping[str, Any], name: str, *, index: str, place: str) ->
         )
     request = {key: _filled(value, key, index, place) for key, value in template.items()}
     request["TrainingJobName"] = name
-    config, given = request.get("CheckpointConfig"), template.get("CheckpointConfig")
-    if isinstance(config, Mapping) and isinstance(given, Mapping) and config == given:
+    config, shared = request.get("CheckpointConfig"), template.get("CheckpointConfig")
+    if isinstance(config, Mapping) and isinstance(shared, Mapping) and config == shared:
         uri = str(config.get("S3Uri", "")).rstrip("/")
         request["CheckpointConfig"] = {**config, "S3Uri": f"{uri}/{place}"}
     values = request.get("HyperParameters")
@@ -90,10 +90,11 @@ def _filled(value: Any, key: str, index: str, name: str) -> Any:
         return value.replace(INDEX, index).replace(_NAME, name)
     if isinstance(value, Mapping):
         return {
-            own: it if own in _KEPT else _filled(it, own, index, name) for own, it in value.items()
+            own: item if own in _KEPT else _filled(item, own, index, name)
+            for own, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_filled(each, key, index, name) for each in value]
+        return [_filled(item, key, index, name) for item in value]
     return value
 
 

@@ -52,7 +52,7 @@ class Sweeping:
         template = self._training.captured(_call(estimator, chosen, inputs))
         definition = define(
             name=chosen,
-            template={key: it for key, it in template.items() if key != "TrainingJobName"},
+            template={key: item for key, item in template.items() if key != "TrainingJobName"},
             space=space,
             max_parallel=max_parallel,
             trials=trials,

@@ -86,21 +86,21 @@ KINDS: Mapping[str, Callable[[float, Sequence[Any]], Value]] = {
 
 def distribution(kind: str, values: Iterable[Any], field: str = "space") -> Distribution:
     """A distribution of that kind. Raises InvalidRequest with the field."""
-    given = tuple(values)
+    arguments = tuple(values)
     if kind == "choice":
-        if not given:
+        if not arguments:
             raise InvalidRequest(f"{field}: choice needs at least one value", field=field)
-        return Distribution(kind=kind, values=given)
+        return Distribution(kind=kind, values=arguments)
     numbers = int if kind == "integer" else (int, float)
-    legal = len(given) == 2 and all(is_number(each, numbers) for each in given)
-    if not legal or given[0] > given[1] or (kind == "log_uniform" and given[0] <= 0):
+    legal = len(arguments) == 2 and all(is_number(value, numbers) for value in arguments)
+    if not legal or arguments[0] > arguments[1] or (kind == "log_uniform" and arguments[0] <= 0):
         what = "whole numbers" if kind == "integer" else "numbers"
         above = " above 0" if kind == "log_uniform" else ""
         raise InvalidRequest(
-            f"{field}: {kind} takes two {what}{above}, the smaller first, not {list(given)}",
+            f"{field}: {kind} takes two {what}{above}, the smaller first, not {list(arguments)}",
             field=field,
         )
-    return Distribution(kind=kind, values=given)
+    return Distribution(kind=kind, values=arguments)
 
 
 def is_number(value: Any, kinds: Any = (int, float)) -> bool:
@@ -113,18 +113,18 @@ def is_value(value: object) -> bool:
     return isinstance(value, bool | str) or is_number(value)
 
 
-def read_space(told: object, field: str = "space") -> Mapping[str, Any] | list[Parameters]:
+def read_space(space: object, field: str = "space") -> Mapping[str, Any] | list[Parameters]:
     """A space as a file says it: `{lr: [0.1, 0.2]}`, `{lr: {log_uniform: [1e-5, 0.1]}}` or a list
     of objects. Raises InvalidRequest."""
-    if isinstance(told, list):
-        return told
-    if not isinstance(told, Mapping):
+    if isinstance(space, list):
+        return space
+    if not isinstance(space, Mapping):
         raise InvalidRequest(
             f"{field} takes values by parameter (lists, or samplers such as uniform: [0, 1]), or a "
             "list of objects",
             field=field,
         )
-    return {str(key): _read(value, f"{field}.{key}") for key, value in told.items()}
+    return {str(key): _read(value, f"{field}.{key}") for key, value in space.items()}
 
 
 def _read(value: Any, field: str) -> Any:
@@ -149,18 +149,22 @@ def trials_of(
     fastest; with distributions it is a sampler, of which `trials` from number `first` on are taken.
     Raises InvalidRequest."""
     if not isinstance(space, Mapping):
-        objects = (each for each in space if isinstance(each, Mapping))
-        found = [{str(key): it for key, it in each.items()} for each in objects]
+        objects = (trial for trial in space if isinstance(trial, Mapping))
+        found = [{str(key): value for key, value in trial.items()} for trial in objects]
         if len(found) < len(space):
             raise InvalidRequest("space: a list holds one object for each trial", field="space")
         sampled = False
     else:
         for key, value in space.items():
             _refuse_range(str(key), value)
-        sampled = any(isinstance(each, Distribution) for each in space.values())
+        sampled = any(isinstance(value, Distribution) for value in space.values())
         found = _sampled(space, trials, seed, first) if sampled else _grid(space)
-    for name, given in (("trials", trials is not None), ("first", first != 1), ("seed", seed != 0)):
-        if given and not sampled:
+    for name, present in (
+        ("trials", trials is not None),
+        ("first", first != 1),
+        ("seed", seed != 0),
+    ):
+        if present and not sampled:
             what = (
                 "decides what a sampler draws; a grid or a list has no chance in it"
                 if name == "seed"
@@ -179,15 +183,17 @@ def trials_of(
 
 
 _RANGES: Mapping[str, Callable[[Any], str]] = {
-    "ContinuousParameter": lambda it: f"{_log(it)}uniform({it.min_value}, {it.max_value})",
-    "IntegerParameter": lambda it: f"integer({it.min_value}, {it.max_value})",
-    "CategoricalParameter": lambda it: f"choice({', '.join(map(repr, it.values))})",
+    "ContinuousParameter": lambda range_: (
+        f"{_log(range_)}uniform({range_.min_value}, {range_.max_value})"
+    ),
+    "IntegerParameter": lambda range_: f"integer({range_.min_value}, {range_.max_value})",
+    "CategoricalParameter": lambda range_: f"choice({', '.join(map(repr, range_.values))})",
 }
 """The ranges of SageMaker's tuner, by class, as the samplers that say the same."""
 
 
-def _log(it: Any) -> str:
-    return "log_" if str(getattr(it, "scaling_type", "")).startswith(("Log", "Reverse")) else ""
+def _log(range_: Any) -> str:
+    return "log_" if str(getattr(range_, "scaling_type", "")).startswith(("Log", "Reverse")) else ""
 
 
 def _refuse_range(name: str, value: Any) -> None:
@@ -209,7 +215,7 @@ def _refuse_range(name: str, value: Any) -> None:
 def _grid(space: Mapping[str, Any]) -> list[Parameters]:
     if not space:
         raise InvalidRequest("space has no parameters", field="space")
-    values = [each if isinstance(each, list | tuple) else [each] for each in space.values()]
+    values = [value if isinstance(value, list | tuple) else [value] for value in space.values()]
     number = math.prod(map(len, values))
     if number > MOST_MEMBERS:
         raise InvalidRequest(

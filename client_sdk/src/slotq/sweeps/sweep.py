@@ -46,11 +46,11 @@ class Sweep:
         """The groups so far, as last looked at."""
 
     def __repr__(self) -> str:
-        return f"<sweep {standing(self)}>"
+        return f"<sweep {status_line(self)}>"
 
     def __str__(self) -> str:
         """The sweep in one line, and a table with a line for each trial, as last looked at."""
-        return f"{standing(self)}\n{self._bundle()['text/plain']}"
+        return f"{status_line(self)}\n{self._bundle()['text/plain']}"
 
     def _repr_mimebundle_(self, **_: object) -> Bundle:
         return self._bundle()
@@ -63,8 +63,8 @@ class Sweep:
         ]
         names = dict.fromkeys(name for trial in results for name in trial.parameters or {})
         columns += [(name, partial(_parameter, name=name)) for name in names]
-        if self._told.metric:
-            columns.append((self._told.metric, lambda trial: trial.objective))
+        if self._view.metric:
+            columns.append((self._view.metric, lambda trial: trial.objective))
         return bundle(tuple(columns), results)
 
     @property
@@ -85,25 +85,25 @@ class Sweep:
         """One line for each trial, as last looked at (`refresh` looks again). A trial that went on
         in a later round has its line of there. `sort` as `sorted_by` takes it."""
         latest = {
-            trial.name.removeprefix(f"{each.name}-"): trial
-            for each in self.rounds
-            for trial in _trials(each)
+            trial.name.removeprefix(f"{round_.name}-"): trial
+            for round_ in self.rounds
+            for trial in _trials(round_)
         }
-        return sorted_by(list(latest.values()), sort, maximize=self._told.maximize)
+        return sorted_by(list(latest.values()), sort, maximize=self._view.maximize)
 
     def best(self) -> TrialView | None:
         """The best of the trials that have completed; with rounds of one halving, of the last
         round that has any. None: none has completed with an objective."""
         halving = self._definition is None or self._definition.halving is not None
-        rounds = [_trials(each) for each in reversed(self.rounds)]
-        groups = rounds if halving else [[trial for each in rounds for trial in each]]
-        found = (ranked(each, maximize=self._told.maximize) for each in groups)
-        return next((each[0] for each in found if each), None)
+        rounds = [_trials(round_) for round_ in reversed(self.rounds)]
+        groups = rounds if halving else [[trial for trials in rounds for trial in trials]]
+        found = (ranked(trials, maximize=self._view.maximize) for trials in groups)
+        return next((trials[0] for trials in found if trials), None)
 
     @property
     def ended(self) -> bool:
         """Whether all trials of the rounds so far have ended."""
-        return all(has_ended(trial) for each in self.rounds for trial in _trials(each))
+        return all(has_ended(trial) for round_ in self.rounds for trial in _trials(round_))
 
     def cancel(self) -> list[Outcome]:
         """Cancel every trial that waits or runs."""
@@ -134,7 +134,7 @@ class Sweep:
         said = ""
         while True:
             self.refresh()
-            line = standing(self)
+            line = status_line(self)
             if line != said:
                 say(line)
                 said = line
@@ -152,9 +152,9 @@ class Sweep:
 
     def _begin_next(self) -> bool:
         """Submit the next round, if there is one. Returns whether there is."""
-        if self._definition is None or self._told.met_by:
+        if self._definition is None or self._view.met_by:
             return False
-        trials = self._definition.following([_trials(each) for each in self.rounds])
+        trials = self._definition.following([_trials(round_) for round_ in self.rounds])
         if not trials:
             return False
         number = len(self.rounds) + 1
@@ -167,10 +167,10 @@ class Sweep:
                 yield trial.job
 
     @property
-    def _told(self) -> SweepView:
-        told = self.rounds[-1].sweep
-        assert told is not None
-        return told
+    def _view(self) -> SweepView:
+        sweep = self.rounds[-1].sweep
+        assert sweep is not None
+        return sweep
 
 
 def submitted(queue: Connection, definition: Definition) -> Sweep:
@@ -199,7 +199,7 @@ def submit_round(
         definition.group_name(number),
         definition.requests(number, trials),
         max_parallel=definition.max_parallel,
-        sweep=definition.told(trials),
+        sweep=definition.sweep_body(trials),
         dry_run=dry_run,
     )
 
@@ -240,7 +240,7 @@ def _is_that(group: GroupView, definition: Definition, trials: Mapping[int, Para
         return False
     found = group.sweep.model_dump(include={"metric", "maximize", "goal"})
     there = {**found, "parameters": [trial.parameters for trial in group.sweep.trials]}
-    return there == {**_NOTHING_SOUGHT, **definition.told(trials)}
+    return there == {**_NOTHING_SOUGHT, **definition.sweep_body(trials)}
 
 
 def _trials(group: GroupView) -> list[TrialView]:
@@ -282,7 +282,7 @@ def _parameter(trial: TrialView, *, name: str) -> object:
     return (trial.parameters or {}).get(name)
 
 
-def standing(sweep: Sweep) -> str:
+def status_line(sweep: Sweep) -> str:
     """Where the sweep stands, in one line."""
     results = sweep.results()
     states = Counter(trial.state or "expired" for trial in results)
@@ -326,7 +326,7 @@ class SweepCalls(ConnectedCalls):
         """
         definition = define(
             name=name,
-            template={key: it for key, it in request.items() if key != "TrainingJobName"},
+            template={key: item for key, item in request.items() if key != "TrainingJobName"},
             space=space,
             max_parallel=max_parallel,
             trials=trials,

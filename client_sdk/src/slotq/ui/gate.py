@@ -47,7 +47,7 @@ class Gate:
         if host not in self._hosts:
             raise Kept(403, f"this server does not answer to that host: open {self.address}/")
         origin = headers.get("Origin")
-        if origin is not None and origin not in {f"http://{each}" for each in self._hosts}:
+        if origin is not None and origin not in {f"http://{host}" for host in self._hosts}:
             raise Kept(403, "this server does not answer pages of another origin")
 
     def check_call(self, headers: Mapping[str, str]) -> None:

@@ -84,7 +84,7 @@ class Logs:
             reader, tail = self._reader(name, cursor)
             with reader.lock:
                 job = self._jobs.view(name)
-                ran = [each for each in job.attempts if each.running_since is not None]
+                ran = [attempt for attempt in job.attempts if attempt.running_since is not None]
                 shown = ran[-FIRST_ATTEMPTS:] if reader.begun is None else ran[reader.begun :]
                 reader.begun = len(ran) - len(shown)
                 tail.show(job.model_copy(update={"attempts": shown}))

@@ -54,7 +54,9 @@ class Verbs:
         jobs = self._queue.many(asked.names, states=asked.states)
         outcomes = jobs.do(*_wanted(asked))
         refused = [
-            {"job": each.name, "message": str(each.error)} for each in outcomes if each.error
+            {"job": outcome.name, "message": str(outcome.error)}
+            for outcome in outcomes
+            if outcome.error
         ]
         return {"changed": len(outcomes) - len(refused), "refused": refused}
 
@@ -74,14 +76,14 @@ def _wanted(asked: ManyBody) -> tuple[Verb, str | int | None]:
     """The verb, and what it takes. Raises InvalidRequest."""
     verb = BY_NAME.get(asked.verb)
     if verb is None or not verb.of_a_group:
-        known = ", ".join(it.name for it in BY_NAME.values() if it.of_a_group)
+        known = ", ".join(verb.name for verb in BY_NAME.values() if verb.of_a_group)
         raise InvalidRequest(f"the verbs for many jobs are {known}", field="verb")
-    given = asked.priority.strip()
+    priority = asked.priority.strip()
     if verb.takes is Takes.PRIORITY:
-        if not given:
+        if not priority:
             raise InvalidRequest("give a priority: a number or a class", field="priority")
-        return verb, priority_of(given)
-    return verb, given if verb.takes else None
+        return verb, priority_of(priority)
+    return verb, priority if verb.takes else None
 
 
 Body = TypeVar("Body", bound=BaseModel)

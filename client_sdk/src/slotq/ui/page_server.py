@@ -43,7 +43,7 @@ _LONGEST_SAID = 200
 def _length(said: Sequence[str]) -> int | None:
     """Return the length that the headers give; None: they contradict each other, or give none of a
     body that anybody would send."""
-    (length, *others) = {each.strip() for each in said}
+    (length, *others) = {value.strip() for value in said}
     sound = not others and length.isascii() and length.isdecimal() and len(length) < 20
     return int(length) if sound else None
 

@@ -85,29 +85,29 @@ class WhatIf:
 
     def answer(self, asked: WhatIfBody) -> dict[str, Any]:
         """The answer as `slotq whatif --json` has it, with `words`. Raises SlotQError."""
-        told = ForecastInput.of(self._queue.service.scenario())
+        queue = ForecastInput.of(self._queue.service.scenario())
         change = self._change(asked)
-        after = changed(told, change)
+        after = changed(queue, change)
         every = None if asked.runtime_hours is None else round(asked.runtime_hours * 3_600_000)
         view = compared(
-            forecast(told, hours=asked.hours, runtimes=Runtimes(every=every)),
+            forecast(queue, hours=asked.hours, runtimes=Runtimes(every=every)),
             forecast(after, hours=asked.hours, runtimes=Runtimes(every=every)),
             touched=_touched(asked),
         )
-        return {**view.model_dump(), "words": in_words(view), "diff": _diff(told, after)}
+        return {**view.model_dump(), "words": in_words(view), "diff": _diff(queue, after)}
 
     def apply(self, asked: ApplyBody) -> dict[str, Any]:
         """Put the change into force: what was done, and why the next step was refused, if one was.
         Raises SlotQError where nothing was done."""
         if asked.adds:
             raise InvalidRequest("a job without a request cannot be submitted: use Submit")
-        told, change = ForecastInput.of(self._queue.service.scenario()), self._change(asked)
-        if told.revision != asked.revision:
+        queue, change = ForecastInput.of(self._queue.service.scenario()), self._change(asked)
+        if queue.revision != asked.revision:
             raise Outdated("the configuration has changed since you asked: look at the answer anew")
-        after = changed(told, change)
-        document = written(after.settings) if told.settings != after.settings else None
+        after = changed(queue, change)
+        document = written(after.settings) if queue.settings != after.settings else None
         done: list[str] = []
-        for said, do in putting.steps(self._queue, change, document, told.revision):
+        for said, do in putting.steps(self._queue, change, document, queue.revision):
             try:
                 do()
             except SlotQError as error:
@@ -136,21 +136,21 @@ class WhatIf:
         return tuple(
             described(
                 me,
-                name=each.name,
-                slots=each.slots,
-                pool=each.pool,
-                priority=priority_of(each.priority) if each.priority.strip() else None,
-                project=each.project,
+                name=job.name,
+                slots=job.slots,
+                pool=job.pool,
+                priority=priority_of(job.priority) if job.priority.strip() else None,
+                project=job.project,
             )
-            for each in added
+            for job in added
         )
 
 
 def _touched(asked: WhatIfBody) -> set[str]:
     """The jobs that the change names."""
-    added = (each.name for each in asked.adds)
+    added = (job.name for job in asked.adds)
     names = (asked.priorities, asked.moves, asked.cancels, asked.holds, asked.releases, added)
-    return {name for each in names for name in each}
+    return {name for part in names for name in part}
 
 
 def in_words(view: WhatIfView) -> dict[str, Any]:
@@ -176,21 +176,21 @@ def in_words(view: WhatIfView) -> dict[str, Any]:
     }
 
 
-def _diff(told: ForecastInput, after: ForecastInput) -> str:
+def _diff(queue: ForecastInput, after: ForecastInput) -> str:
     """The change of the configuration, as `slotq whatif --diff` prints it; empty: it stays."""
-    changes = compared_documents(written(told.settings), written(after.settings))
-    lines = diff_lines(changes, old=f"queue (revision {told.revision})", new="what if")
+    changes = compared_documents(written(queue.settings), written(after.settings))
+    lines = diff_lines(changes, old=f"queue (revision {queue.revision})", new="what if")
     return "".join(f"{line}\n" for line in lines)
 
 
 def priority_of(text: str) -> int | str:
     """A number or a class. Raises InvalidRequest."""
-    given = text.strip()
-    if not _NUMBER.fullmatch(given):
-        return given
-    if abs(int(given)) > PRIORITY_LIMIT:
+    priority = text.strip()
+    if not _NUMBER.fullmatch(priority):
+        return priority
+    if abs(int(priority)) > PRIORITY_LIMIT:
         raise InvalidRequest(f"a priority is from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}")
-    return int(given)
+    return int(priority)
 
 
 def _quota(name: str, text: str) -> object:
@@ -225,17 +225,17 @@ class Starts:
         whether the reckoning has the job; `at_most`: whether a running time is only the longest
         that a request allows, so that it will rather be earlier. Raises SlotQError."""
         found = self._forecast()
-        told = found.told
+        queue = found.queue
         starts = [
-            each.t
-            for each in found.record.events
-            if each.job == asked.job and each.event == "start" and each.t >= told.at
+            event.t
+            for event in found.record.events
+            if event.job == asked.job and event.event == "start" and event.t >= queue.at
         ]
-        sources = {found.runtimes.total(job, told)[1] for job in told.jobs}
+        sources = {found.runtimes.total(job, queue)[1] for job in queue.jobs}
         return {
-            "at": iso(told.at),
+            "at": iso(queue.at),
             "hours": HOURS,
-            "known": told.job(asked.job) is not None,
+            "known": queue.job(asked.job) is not None,
             "starts": iso(min(starts)) if starts else None,
             "at_most": bool(sources & {Source.MAX_RUNTIME, Source.DEFAULT}),
         }
@@ -243,6 +243,6 @@ class Starts:
     def _forecast(self) -> Forecast:
         with self._lock:  # Views that ask at once share one reckoning.
             if self._kept is None or self._clock() - self._kept[0] > KEPT:
-                told = ForecastInput.of(self._service.scenario())
-                self._kept = self._clock(), forecast(told, hours=HOURS, runtimes=Runtimes())
+                queue = ForecastInput.of(self._service.scenario())
+                self._kept = self._clock(), forecast(queue, hours=HOURS, runtimes=Runtimes())
             return self._kept[1]

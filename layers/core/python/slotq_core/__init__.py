@@ -9,7 +9,7 @@ In reading order; each imports only from those above it, and from `errors`, `spe
     wire        JSON to model and back
     usage       what attempts used, added up
     privacy     who sees what of a request
-    notices     what is told of jobs, to whom and in which words
+    notices     notifications: events, rules, payloads and texts
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at admission
     ports       what the manager needs from the world

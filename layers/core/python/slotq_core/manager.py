@@ -17,13 +17,19 @@ from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.overview import Overview
-from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
+from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
-from slotq_core.operations.poison import DiscardDeadLetters, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.surroundings import Clock, DeadLetters, InParallel, Notifier, one_by_one
+from slotq_core.ports.surroundings import (
+    Clock,
+    DeadLetters,
+    DiscardDeadLetters,
+    InParallel,
+    Notifier,
+    one_by_one,
+)
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:
@@ -56,15 +62,15 @@ class QueueManager:
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
         scripts: Scripts | None = None,
-        telling: NotificationMode = NotificationMode.OFF,
+        notification_mode: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
-        use. `operators`: patterns of callers that no configuration can remove. Without `scripts`
-        no script is asked to release its slots: jobs are stopped at once. `telling`: whether people
-        are told of their jobs, as an operator who configures it should know. `at_once` stores
-        several members of a group at once; it is not the one that the store uses."""
-        self._telling, self._at_once = telling, at_once
+        use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
+        script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
+        this deployment sends notifications. `at_once` stores several members of a group at once;
+        the store uses another one."""
+        self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
         self._scripts = scripts or NoScripts()
@@ -195,7 +201,7 @@ class QueueManager:
             self._clock,
             self._wake,
             permissions=self.authorizer.under,
-            telling=self._telling,
+            notification_mode=self._notification_mode,
         )
 
     @cached_property
@@ -228,7 +234,7 @@ class QueueManager:
         try:
             return self._effects.observe(observation)
         except NotUnderstood as error:
-            self._poisons.tell("job", observation.training_job, str(error))
+            self._poisons.report("job", observation.training_job, str(error))
             return Observed(ignored=str(error))
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
@@ -249,9 +255,9 @@ class QueueManager:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only
         makes a pass come soon.
 
-        Whoever holds the lease sees the new generation before the lease ends, and decides once
-        more. If the holder has died, nobody is asked until its lease has run out: the tick takes
-        the lease then, as it finds a bump whose handler died before it could ask.
+        The holder of the lease sees the new generation before the lease ends, and decides once
+        more. If the holder has died, the tick takes the lease after its end, as it does for a bump
+        whose handler died before waking a pass.
         """
         lease_ends = self._store.scheduler.bump()
         if lease_ends is None or lease_ends <= self._clock.now():

@@ -1,7 +1,7 @@
 """Names of training jobs, and the tokens that mark them as the queue's.
 
-Both depend on the job alone, so whoever finishes a crashed start computes the same ones. Names are
-mapped back by look-up, never by splitting.
+Both depend on the job alone, so a handler that finishes a crashed start computes the same ones.
+Names are mapped back by look-up, never by splitting.
 
 See docs/protocol.md#intents-names-and-tokens.
 """

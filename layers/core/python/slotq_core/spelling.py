@@ -22,7 +22,7 @@ def near_names(name: str, known: Iterable[str], alike: float) -> list[str]:
     if len(name) > LONGEST_COMPARED:
         return []
     names, plain = [*known], plain_name(name)
-    same = [each for each in names if plain_name(each) == plain]
+    same = [candidate for candidate in names if plain_name(candidate) == plain]
     from difflib import get_close_matches  # Imported only for misspelt names.
 
     return [*same, *(get_close_matches(name, names, n=len(names), cutoff=alike) if names else [])]
@@ -42,10 +42,10 @@ def similar_names(name: str, known: Iterable[str], most: int) -> list[str]:
     """At most `most` similar names among the first MOST_COMPARED, the nearest first; case does not
     count."""
     folded: dict[str, list[str]] = {}
-    for each in islice(known, MOST_COMPARED):
-        folded.setdefault(each.casefold(), []).append(each)
+    for candidate in islice(known, MOST_COMPARED):
+        folded.setdefault(candidate.casefold(), []).append(candidate)
     found = dict.fromkeys(near_names(name.casefold(), folded, _AKIN))
-    return [each for near in found for each in folded[near]][:most]
+    return [candidate for near in found for candidate in folded[near]][:most]
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
@@ -77,7 +77,7 @@ def as_known(name: str, known: Iterable[str]) -> str | None:
     names = {*known}
     if name in names:
         return name
-    same = [each for each in names if each.casefold() == name.casefold()]
+    same = [candidate for candidate in names if candidate.casefold() == name.casefold()]
     return same[0] if len(same) == 1 else None
 
 

@@ -54,12 +54,15 @@ def gang(
     """
     said = read_object(file, "a gang")
     _check(said, name_of(file))
-    given = {
+    options = {
         "min_members": min_members,
         "mandatory": mandatory or None,
         "same_pool": same_pool or None,
     }
-    rules = {**(said.get("gang") or {}), **{key: it for key, it in given.items() if it is not None}}
+    rules = {
+        **(said.get("gang") or {}),
+        **{key: value for key, value in options.items() if value is not None},
+    }
     group = app.client().groups.submit_gang(said["name"], said["members"], **rules)
     app.answer(group, group_page(group))
 
@@ -78,7 +81,7 @@ def _check(said: dict[str, Any], file: str) -> None:
     if missing := [key for key in _NEEDED if key not in said]:
         raise click.UsageError(f"{file} has no {missing[0]}: a gang has {', '.join(_NEEDED)}")
     members, rules = said["members"], said.get("gang") or {}
-    if not isinstance(members, list) or not all(isinstance(each, dict) for each in members):
+    if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         raise click.UsageError(f"members of {file} must be a list of CreateTrainingJob requests")
     known = ", ".join(GangBody.model_fields)
     if not isinstance(rules, dict) or (more := sorted(rules.keys() - GangBody.model_fields.keys())):

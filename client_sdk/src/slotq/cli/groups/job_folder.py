@@ -63,19 +63,19 @@ def option_of(name: str) -> str:
 
 def submit_folder(
     app: App,
-    given: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     *,
     sites: Mapping[str, str],
     settings: Mapping[str, Any],
 ) -> None:
-    """Submit a federated job, or print what would be submitted. `given`: the parameters of `slotq
+    """Submit a federated job, or print what would be submitted. `parameters`: those of `slotq
     submit`, `file` being the folder; `settings`: those that become tags."""
-    _check_usage(given, settings)
+    _check_usage(parameters, settings)
     client = app.client()
     pools = client.pools()
     names = [pool.name for pool in pools]
-    name = given["name"]
-    job = job_in(given["file"], pools=names, mapped=sites, name=name)
+    name = parameters["name"]
+    job = job_in(parameters["file"], pools=names, mapped=sites, name=name)
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
     taken = _taken(client)
     runs = iter([job.meta.name] if name else runs_of(job.meta, taken))
@@ -91,12 +91,12 @@ def submit_folder(
     group = made(next(runs))
     for line in (*job.warnings, *group.warnings):
         app.warn(line)
-    if given["dry_run"] or group.uploads:
+    if parameters["dry_run"] or group.uploads:
         group, would = _with_a_name(
             group, runs, made, lambda group: asked(lambda: put(group, dry_run=True))
         )
-    if given["dry_run"]:
-        members = [with_tags(each, client.tags) for each in group.members]
+    if parameters["dry_run"]:
+        members = [with_tags(member, client.tags) for member in group.members]
         show_dry_run(app, {"name": group.name, "gang": group.gang, "members": members}, would)
         return
     _upload(app, app.aws(client, "s3") if group.uploads else None, group)
@@ -142,11 +142,11 @@ def _taken(client: QueueClient) -> set[str]:
     return {group.name for group in client.groups(ended=True)}
 
 
-def _check_usage(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+def _check_usage(parameters: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raises UsageError for an option that a federated job has no use for."""
-    if given["command"]:
+    if parameters["command"]:
         raise click.UsageError("give a folder or a command line after --, not both")
-    for name, value in given.items():
+    for name, value in parameters.items():
         if value and name not in _OWN:
             raise click.UsageError(
                 f"--{option_of(name)} is not for a JOB_FOLDER: the job.json of each app has its "

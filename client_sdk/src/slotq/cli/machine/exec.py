@@ -79,7 +79,7 @@ def _interrupts_left_to_it() -> Iterator[None]:
 
     Uses handlers that do nothing, because exec resets handlers; the command would inherit SIG_IGN.
     """
-    names = [each for each in ("SIGINT", "SIGQUIT") if hasattr(signal, each)]
+    names = [name for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name)]
     kept = {n: signal.signal(n, lambda *_: None) for n in (getattr(signal, e) for e in names)}
     try:
         yield

@@ -150,23 +150,23 @@ def _serve(options: Options, *, until_eof: bool) -> None:
     click.echo(f"The emulator has ended. {GOES_ON}")
 
 
-def _pools(given: tuple[str, ...]) -> str:
+def _pools(pools: tuple[str, ...]) -> str:
     from slotq_core.adapters.settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
     from slotq_core.errors import Misconfigured
 
-    text = ",".join(given) or "main=2"
+    text = ",".join(pools) or "main=2"
     try:
         return pools_text(parse_pools(text, default_type=LOCAL_INSTANCE_TYPE))
     except Misconfigured as error:
         raise click.BadParameter(str(error), param_hint="--pool") from None
 
 
-def _knobs(given: Iterable[str]) -> Knobs:
+def _knobs(texts: Iterable[str]) -> Knobs:
     from slotq.local.training.knobs import Knobs as Made
 
     knobs = Made()
     try:
-        for text in given:
+        for text in texts:
             name, equals, value = text.partition("=")
             if not equals:
                 raise ValueError(f"'{text}' is not NAME=VALUE")

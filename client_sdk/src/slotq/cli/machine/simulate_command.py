@@ -120,17 +120,17 @@ def simulate_command(
 
 def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Scenario:
     names = [job.name for job in scenario.jobs]
-    for each in questions:
-        if each.why[0].job not in names:
-            raise click.BadParameter(unknown("job", each.why[0].job, names), param_hint="--why")
+    for question in questions:
+        if question.why[0].job not in names:
+            raise click.BadParameter(unknown("job", question.why[0].job, names), param_hint="--why")
     return scenario.model_copy(update={"expect": (*scenario.expect, *questions)})
 
 
 def _answers(record: Record) -> list[tuple[int, JobView]]:
     """The answers about waiting jobs, in order of time."""
     return [
-        (at, job_view(it.job, place=it.place, reason=it.reason, outlook=it.outlook))
-        for (at, _), it in sorted(record.asked.items(), key=lambda item: item[0])
+        (at, job_view(item.job, place=item.place, reason=item.reason, outlook=item.outlook))
+        for (at, _), item in sorted(record.asked.items(), key=lambda item: item[0])
     ]
 
 
@@ -180,7 +180,7 @@ def _as_json(
             for at, job in _answers(record)
         ]
     if wrong is not None:
-        answer["differences"] = [each.as_json() for each in wrong]
+        answer["differences"] = [difference.as_json() for difference in wrong]
     return answer
 
 
@@ -256,5 +256,5 @@ def _said(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, list):
-        return "[" + ", ".join(f"{each:g}" for each in value) + "]"
+        return "[" + ", ".join(f"{number:g}" for number in value) + "]"
     return json.dumps(value) if isinstance(value, dict) else str(value)

@@ -9,6 +9,6 @@ notify_command  `slotq notify`
 doctor          `slotq doctor`
 configure       `slotq configure`
 cost_command    `slotq cost`
-usage_command   `slotq usage`
+usage_command   `slotq usage`, `slotq timeline`
 backup          `slotq backup`
 """

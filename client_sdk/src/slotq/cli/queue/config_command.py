@@ -55,7 +55,7 @@ def diff(app: App, file: Path) -> None:
     """Show what `slotq config apply FILE` would change. Ends with 1 if something would change."""
     wanted, view = _loaded(file), app.client().configuration.document()
     changes = compared(view.configuration, wanted.document)
-    _tell(app, AppliedView(revision=view.revision, dry_run=True, changes=changes), file)
+    _show_result(app, AppliedView(revision=view.revision, dry_run=True, changes=changes), file)
     if changes:
         raise click.exceptions.Exit(int(ExitCode.NO))
 
@@ -80,14 +80,14 @@ def apply(app: App, file: Path, *, dry_run: bool, revision: int | None) -> None:
     present = client.configuration.document()
     changes = compared(present.configuration, wanted.document)
     if not changes and revision in {None, present.revision}:
-        _tell(app, AppliedView(revision=present.revision, dry_run=dry_run, changes=[]), file)
+        _show_result(app, AppliedView(revision=present.revision, dry_run=dry_run, changes=[]), file)
         return
     decided_on = present.revision if revision is None else revision
     try:
         done = client.configuration.apply(wanted.document, revision=decided_on, dry_run=dry_run)
     except Refused as error:
         raise app.fail(wanted.refused(error), "Nothing was changed.") from error
-    _tell(app, done, file)
+    _show_result(app, done, file)
 
 
 @config.command
@@ -124,7 +124,7 @@ def _loaded(path: Path) -> ConfigurationFile:
     return found
 
 
-def _tell(app: App, view: AppliedView, file: Path) -> None:
+def _show_result(app: App, view: AppliedView, file: Path) -> None:
     if app.json:
         app.answer(view, "")
         return

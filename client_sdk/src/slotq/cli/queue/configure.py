@@ -67,7 +67,7 @@ def _options(command: Any) -> Any:
 @json_option
 @click.pass_obj
 def configure(
-    app: App, /, *, profile: str | None, listing: bool, no_check: bool, **given: str | None
+    app: App, /, *, profile: str | None, listing: bool, no_check: bool, **options: str | None
 ) -> None:
     """Write settings to the config file, and check that the queue answers.
 
@@ -77,7 +77,7 @@ def configure(
     app.profile = profile or app.profile
     if not listing:
         name = profile_name(app.profile) if app.profile else None
-        wanted = {setting: value for setting, value in given.items() if value is not None}
+        wanted = {setting: value for setting, value in options.items() if value is not None}
         values = _read(wanted) if wanted else _ask(_present(name))
         _write(values, name)
         if not no_check:
@@ -93,8 +93,8 @@ def _present(profile: str | None) -> Mapping[str, Any]:
     return own if isinstance(own, dict) else {}
 
 
-def _read(given: Mapping[str, str]) -> dict[str, Any]:
-    return {setting: _value(setting, text) for setting, text in given.items()}
+def _read(options: Mapping[str, str]) -> dict[str, Any]:
+    return {setting: _value(setting, text) for setting, text in options.items()}
 
 
 def _value(setting: str, text: str) -> Any:

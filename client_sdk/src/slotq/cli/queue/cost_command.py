@@ -19,9 +19,9 @@ Values = dict[str, float]
 def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
     """A callback that parses NAME=VALUE options with NAME in `known`."""
 
-    def read(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Values:
+    def read(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Values:
         found = {}
-        for text in given:
+        for text in texts:
             name, _equals, value = text.partition("=")
             if name not in known or not re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value):
                 raise click.BadParameter(
@@ -96,8 +96,8 @@ def cost(
 ) -> None:
     """Estimate what the queue costs a month and a job, without the training itself."""
     usage = Usage(jobs=jobs, evictions=evictions, ahead=ahead, watched=watched)
-    unit_prices = {name: prices.get(name, its.usd) / its.per for name, its in PRICES.items()}
-    values = {name: assumed.get(name, its.value) for name, its in ASSUMED.items()}
+    unit_prices = {name: prices.get(name, price.usd) / price.per for name, price in PRICES.items()}
+    values = {name: assumed.get(name, assumption.value) for name, assumption in ASSUMED.items()}
     made = bill(usage, measured(), prices=unit_prices, assumed=values)
     if app.json:
         click.echo(json.dumps(_as_json(made, unit_prices, values), indent=2))
@@ -142,5 +142,5 @@ def _as_json(
         "usd_for_one": dict(prices),
         "prices_as_of": AS_OF,
         "assumed": dict(assumed),
-        "counts": {name: its.as_json() for name, its in measured().items()},
+        "counts": {name: counts.as_json() for name, counts in measured().items()},
     }

@@ -45,7 +45,8 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
                 raise
             checks.append(OPERATORS_ONLY)
     views = [
-        CheckView(name=each.name, ok=each.ok, text=each.text, advice=each.advice) for each in checks
+        CheckView(name=check.name, ok=check.ok, text=check.text, advice=check.advice)
+        for check in checks
     ]
     app.answer(CheckupView(checks=views, findings=found or []), _page(checks, found))
     if wrong:

@@ -34,7 +34,7 @@ def limits(ctx: click.Context) -> None:
     """Show and change what callers may ask of the queue."""
     if ctx.invoked_subcommand is None:
         app = ctx.ensure_object(App)
-        _tell(app, app.client().configuration.limits())
+        _show_result(app, app.client().configuration.limits())
 
 
 @limits.command("set")
@@ -46,15 +46,15 @@ def limits(ctx: click.Context) -> None:
 @revision_option
 @json_option
 @click.pass_obj
-def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
+def set_(app: App, /, *, revision: int | None, **options: int | None) -> None:
     """Change the limits of callers that no rule matches. 0 is no limit; other limits stay.
 
     Jobs that already wait stay, even above a limit.
     """
-    settings = {key: value for key, value in given.items() if value is not None}
+    settings = {key: value for key, value in options.items() if value is not None}
     if not settings:
         raise click.UsageError("say what to change, e.g. --waiting 500")
-    _tell(app, app.client().configuration.set_limits(settings, revision=revision))
+    _show_result(app, app.client().configuration.set_limits(settings, revision=revision))
 
 
 @limits.command
@@ -69,14 +69,14 @@ def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
 @json_option
 @click.pass_obj
 def rule(
-    app: App, /, callers: str, *, together: bool | None, remove: bool, **given: int | None
+    app: App, /, callers: str, *, together: bool | None, remove: bool, **options: int | None
 ) -> None:
     """Give CALLERS their own limits: a pattern for ARNs, where `*` matches any text.
 
     Limits that you do not name stay as they are; those of a new rule are everybody's. The first
     matching rule applies, and a new rule comes last. --together counts all of them as one caller.
     """
-    wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    wanted: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if together is not None:
         wanted["together"] = together
     if bool(wanted) == remove:
@@ -92,10 +92,12 @@ def rule(
         existing.update(wanted)
     else:
         rules.append({"callers": callers, **wanted})
-    _tell(app, app.client().configuration.set_limits({"callers": rules}, revision=present.revision))
+    _show_result(
+        app, app.client().configuration.set_limits({"callers": rules}, revision=present.revision)
+    )
 
 
-def _tell(app: App, view: LimitsView) -> None:
+def _show_result(app: App, view: LimitsView) -> None:
     app.answer(view, _page(view))
 
 
@@ -161,7 +163,7 @@ def whoami(app: App, /) -> None:
 def _identity_page(me: MeView) -> Table:
     page = Table.grid(padding=(0, 2))
     rows = [("person", me.person), ("caller", me.caller), ("why", me.why)]
-    rows += [("" if n else "projects", _role(each)) for n, each in enumerate(me.projects)]
+    rows += [("" if n else "projects", _role(project)) for n, project in enumerate(me.projects)]
     for name, value in rows:
         page.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
     return page

@@ -37,7 +37,7 @@ def pools(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(app: App) -> None:
     """List each pool's capacity, use and health."""
-    _tell(app, app.client().pools.view())
+    _show_result(app, app.client().pools.view())
 
 
 @pools.command
@@ -99,18 +99,18 @@ def set_(
 
     Other settings stay. `none` removes a time.
     """
-    given = {
+    settings = {
         key: value
         for key, value in options.items()
         if ctx.get_parameter_source(key) is click.core.ParameterSource.COMMANDLINE
     }
     if resources or no_resources:
-        given["resources"] = dict(resources)
+        settings["resources"] = dict(resources)
     if properties or no_properties:
-        given["properties"] = dict(properties)
-    if not given:
+        settings["properties"] = dict(properties)
+    if not settings:
         raise click.UsageError("say what to change, e.g. --slots 4")
-    _change(ctx.obj, name, given, revision=revision)
+    _change(ctx.obj, name, settings, revision=revision)
 
 
 @pools.command(context_settings={"ignore_unknown_options": True})
@@ -175,7 +175,7 @@ def resume(app: App, name: str) -> None:
 @click.pass_obj
 def remove(app: App, name: str, revision: int | None) -> None:
     """Remove the pool NAME. Refused while jobs run there, or wait for it alone."""
-    _tell(app, app.client().pools.remove(name, revision=revision))
+    _show_result(app, app.client().pools.remove(name, revision=revision))
 
 
 @pools.command
@@ -192,7 +192,7 @@ def _change(
     app: App, name: str, settings: Mapping[str, Any], *, revision: int | None = None
 ) -> None:
     view = app.client().pools.set(name, settings, revision=revision)
-    _tell(app, view)
+    _show_result(app, view)
     pool = next((pool for pool in view.pools if pool.name == name), None)
     if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:
         click.echo(
@@ -202,7 +202,7 @@ def _change(
         )
 
 
-def _tell(app: App, view: PoolsView) -> None:
+def _show_result(app: App, view: PoolsView) -> None:
     app.answer(view, pools_table(view.pools))
 
 

@@ -49,9 +49,9 @@ def list_(app: App) -> None:
 def show(app: App, name: str) -> None:
     """Show one project, as the configuration's file has it, and what it uses."""
     view = app.client().projects()
-    found = next((each for each in view.projects if each.name == name), None)
+    found = next((project for project in view.projects if project.name == name), None)
     if found is None:
-        names = [each.name for each in view.projects]
+        names = [project.name for project in view.projects]
         raise NoSuchProject(unknown("project", name, names), field="name")
     app.answer(found, project_page(found))
 
@@ -69,7 +69,7 @@ def set_(app: App, name: str, settings: tuple[str, ...], revision: int | None) -
     null is the key's default. `slotq config schema` has all keys.
     """
     keys = dict(map(_setting, settings))
-    _tell(app, app.client().projects.set(name, keys, revision=revision), name)
+    _show_result(app, app.client().projects.set(name, keys, revision=revision), name)
 
 
 @projects.command
@@ -83,7 +83,7 @@ def remove(app: App, name: str, move_to: str | None, revision: int | None) -> No
 
     A job that moves keeps its slots, its entry time and its checkpoints.
     """
-    _tell(app, app.client().projects.remove(name, move_to=move_to, revision=revision), name)
+    _show_result(app, app.client().projects.remove(name, move_to=move_to, revision=revision), name)
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -96,7 +96,7 @@ def _setting(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"{key}: {value!r} is not YAML") from None
 
 
-def _tell(app: App, view: AppliedView, name: str) -> None:
+def _show_result(app: App, view: AppliedView, name: str) -> None:
     if app.json:
         app.answer(view, "")
         return

@@ -77,9 +77,9 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
     whose = EVERYONE if limit.of_group(document) else limit.user
-    for each in client.configuration.quotas(whose).quotas:
-        if (each.priority_class, each.pool) == (limit.priority_class, limit.pool):
-            for name in each.beyond:
+    for quota in client.configuration.quotas(whose).quotas:
+        if (quota.priority_class, quota.pool) == (limit.priority_class, limit.pool):
+            for name in quota.beyond:
                 yield client.jobs.requeue(name)
 
 
@@ -107,7 +107,7 @@ def with_limit(document: Mapping[str, Any], limit: Limit) -> dict[str, Any]:
     """Return the document with this limit. A person who has no entry yet gets one."""
     section = "user_groups" if limit.of_group(document) else "users"
     entries = [dict(entry) for entry in document.get(section, ())]
-    entry = next((each for each in entries if each["name"] == limit.user), None)
+    entry = next((entry for entry in entries if entry["name"] == limit.user), None)
     if entry is None:
         entries.append(entry := {"name": limit.user})
     limits = entry.get("limits", {})

@@ -1,4 +1,4 @@
-"""`slotq usage`: what jobs have used, in hours and dollars."""
+"""`slotq usage`: what jobs have used, in hours and dollars; `slotq timeline`: when, job by job."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from slotq.configuration.settings import at_home
 from slotq.cost.instance_prices import InstancePrices, instance_prices
 from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
 from slotq.output.json_views import PricesView, UsageView
+from slotq.output.timeline_text import timeline_text
 from slotq.output.usage_tables import usage_csv, usage_page
 from slotq_core.usage.amounts import BY
-from slotq_core.wire.views.usage import UsagePageView
+from slotq_core.wire.views.usage import AttemptsPageView, UsagePageView
 
 
-def _by(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    names = [name.strip() for text in given for name in text.split(",")]
+def _by(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    names = [name.strip() for text in texts for name in text.split(",")]
     for name in names:
         if name not in BY:
             raise click.BadParameter(f"'{name}' is none of {', '.join(BY)}")
@@ -81,7 +82,7 @@ def usage(
     client = app.client()
     named = prices or (at_home(client.config.prices) if client.config.prices else None)
     known = instance_prices(named)
-    with _progress(app) as said:
+    with _progress(app, "reading what was used") as said:
         used = client.usage(start=start, end=end, by=by, said=said)
     view = usage_view(used, known)
     if as_csv:
@@ -109,13 +110,40 @@ def usage_view(used: Used, prices: InstancePrices) -> UsageView:
 
 
 @contextmanager
-def _progress(app: App) -> Iterator[Callable[[UsagePageView], None]]:
+def _progress(
+    app: App, reading: str
+) -> Iterator[Callable[[UsagePageView | AttemptsPageView], None]]:
     """Says on a terminal how far a long read has come."""
     console = app.console(stderr=True)
-    with console.status("reading what was used …") as status:
+    with console.status(f"{reading} …") as status:
 
-        def said(page: UsagePageView) -> None:
+        def said(page: UsagePageView | AttemptsPageView) -> None:
             if page.next is not None:
-                status.update(f"reading what was used … {page.next[:10]}")
+                status.update(f"{reading} … {page.next[:10]}")
 
         yield said
+
+
+IN_A_FILE = 100
+"""Columns of the drawing where there is no terminal."""
+
+
+@click.command(epilog="\b\nslotq timeline --since 7d --pool p5\nslotq ui /timeline")
+@click.option(
+    "--since", type=MomentWord(), metavar="MOMENT", help="From then on (2h, 7d, a time).  [1d]"
+)
+@click.option("--until", type=MomentWord(), metavar="MOMENT", help="Until before then.  [now]")
+@click.option("--pool", default="", metavar="NAME", help="Only this pool.")
+@json_option
+@click.pass_obj
+def timeline(app: App, /, *, since: datetime | None, until: datetime | None, pool: str) -> None:
+    """Draw when each job held slots, with its evictions: from whom and for whom.
+
+    A row for each job in each pool, moments in UTC. Jobs of others are drawn without names where
+    you may not see them.
+    """
+    client = app.client()
+    with _progress(app, "reading attempts") as said:
+        view = client.usage.attempts(start=since, end=until, pool=pool, said=said)
+    console = app.console()
+    app.answer(view, timeline_text(view, console.width if console.is_terminal else IN_A_FILE))

@@ -12,7 +12,7 @@ from slotq.cli.top.scene import Mode, Scene
 from slotq.jobs.follow import place_text
 from slotq.jobs.progress_bar import bar, duration
 from slotq.output.job_tables import COLORS, last_part, short_names, why
-from slotq.output.pool_tables import STATE_STYLES, standing
+from slotq.output.pool_tables import STATE_STYLES, pool_state
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES
 from slotq_core.model.pools import PoolState
 from slotq_core.timestamps import from_iso
@@ -105,7 +105,7 @@ def _pools(pools: Sequence[PoolView], frame: Frame) -> list[Text]:
     rows = [_pool(pool, min(width, 20), frame.width) for pool in shown]
     left = pools[len(shown) :]
     if left:
-        used, size = (sum(each["slots"] for each in part) for part in _use(left))
+        used, size = (sum(amounts["slots"] for amounts in part) for part in _use(left))
         rows.append(Text(f"… {len(left)} more pools, {used} of {size} slots used", "dim"))
     return rows
 
@@ -117,7 +117,9 @@ def _use(pools: Iterable[PoolView]) -> tuple[list[dict[str, int]], list[dict[str
 def _pool(pool: PoolView, name_width: int, width: int) -> Text:
     """A pool's row, such as `p5  ███████▒▒░░░  6/8 slots  1 foreign, paused`."""
     name = pool.name if len(pool.name) <= name_width else pool.name[: name_width - 1] + "…"
-    capacity, used, foreign = (each["slots"] for each in (pool.capacity, pool.used, pool.foreign))
+    capacity, used, foreign = (
+        amounts["slots"] for amounts in (pool.capacity, pool.used, pool.foreign)
+    )
     text = Text(f"{name:{name_width}} ")
     cells = max(10, min(MOST_BAR, width - name_width - 36))
     for mark, style, amount in _bar(used, foreign, capacity, cells):
@@ -125,7 +127,7 @@ def _pool(pool: PoolView, name_width: int, width: int) -> Text:
     text.append(f" {used:>3}/{capacity} slots")
     said = [f"{foreign} foreign"] if foreign else []
     if pool.settings.state != PoolState.ACTIVE:
-        said.append(standing(pool))
+        said.append(pool_state(pool))
     if pool.health.errors:
         said.append("backs off" if pool.health.not_before else "probed")
     elif pool.health.learned is not None and not foreign and pool.size["slots"] < capacity:
@@ -163,9 +165,9 @@ def _waiting(scene: Scene, frame: Frame) -> list[Text]:
     width = min(24, max(len(pools) for (_, pools, _), _ in shown))
     of = min(MOST_PROJECT, max(len(project) for (project, _, _), _ in shown))
     rows = []
-    for (project, pools, priority), its in shown:
+    for (project, pools, priority), jobs in shown:
         whose = f"{_cut(project, of):{of}}  " if of and scene.is_shared else ""
-        rows.append(_line(f"{whose}{_cut(pools, width):{width}}", priority, its, frame))
+        rows.append(_line(f"{whose}{_cut(pools, width):{width}}", priority, jobs, frame))
     if left := len(groups) - len(shown):
         rows.append(Text(f"  … {left} more lines", "dim"))
     return [Text("LINES", "bold"), *rows]
@@ -240,7 +242,7 @@ def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text
 
 
 def _foot(scene: Scene, frame: Frame) -> list[Text]:
-    """Trouble, a question, or the result of the last wish; else why the chosen job waits."""
+    """Trouble, a question, or the result of the last request; else why the chosen job waits."""
     if frame.trouble:
         return [Text(frame.trouble, "bold red")]
     job = scene.job
@@ -254,7 +256,7 @@ def _foot(scene: Scene, frame: Frame) -> list[Text]:
         return [Text(scene.said, "bold red" if scene.failed else "bold")]
     if job is None:
         return [Text("")]
-    several = len({each.submitter for each in scene.jobs}) > 1
+    several = len({job.submitter for job in scene.jobs}) > 1
     whose = f" (of {last_part(job.submitter)})" if several else ""
     whose += f" in {job.project}" if scene.is_shared and job.project else ""
     room = max(20, frame.width - len(f"{job.name}{whose}: "))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from slotq.cli.top.draw import Frame, lines
 from slotq.cli.top.keyboard import KeySource
-from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, told
+from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, with_message
 from slotq.client import QueueClient
 from slotq.errors import SlotQError
 
@@ -79,9 +79,9 @@ class Top:
         self._client, self._screen, self._keys = client, screen, keys
         self._every, self._clock, self._now, self._begin = every, clock, now, begin
         self._scene = Scene(projects=projects)
-        self._wishes: deque[TopRequest] = deque()
+        self._requests: deque[TopRequest] = deque()
         self._task: Task | None = None
-        self._wish: TopRequest | None = None
+        self._request: TopRequest | None = None
         self._next_look = 0.0
         self._seen_at: float | None = None
         self._trouble = ""
@@ -95,9 +95,9 @@ class Top:
             self._start()
             self._draw()
             for key in self._keys.read(KEY_PAUSE):
-                self._scene, wish = press(self._scene, key)
-                if wish:
-                    self._wishes.append(wish)
+                self._scene, request = press(self._scene, key)
+                if request:
+                    self._requests.append(request)
 
     def _client_view(self) -> Any:
         return self._client.pools.view(), self._client.jobs(
@@ -107,9 +107,9 @@ class Top:
     def _start(self) -> None:
         if self._task is not None:
             return
-        if self._wishes:
-            self._wish = wish = self._wishes.popleft()
-            self._task = self._begin(lambda: self._fulfil(wish))
+        if self._requests:
+            self._request = request = self._requests.popleft()
+            self._task = self._begin(lambda: self._carry_out(request))
         elif self._clock() >= self._next_look:
             self._task = self._begin(self._client_view)
 
@@ -117,22 +117,24 @@ class Top:
         """Take the result of the work in progress, if done."""
         if self._task is None or not self._task.done:
             return
-        task, wish = self._task, self._wish
-        self._task = self._wish = None
+        task, request = self._task, self._request
+        self._task = self._request = None
         try:
             answer = task.answer()
         except SlotQError as error:
-            self._failed(wish, error)
+            self._failed(request, error)
         else:
-            if wish is None:
+            if request is None:
                 self._look_in(answer)
             else:
-                self._scene = told(self._scene, answer)
+                self._scene = with_message(self._scene, answer)
                 self._next_look = 0.0
 
-    def _failed(self, wish: TopRequest | None, error: SlotQError) -> None:
-        if wish is not None:
-            self._scene = told(self._scene, f"{wish.verb} {wish.job}: {error}", failed=True)
+    def _failed(self, request: TopRequest | None, error: SlotQError) -> None:
+        if request is not None:
+            self._scene = with_message(
+                self._scene, f"{request.verb} {request.job}: {error}", failed=True
+            )
             self._next_look = 0.0
             return
         since = self._clock() - (self._seen_at or self._clock())
@@ -145,17 +147,17 @@ class Top:
         self._seen_at, self._trouble = self._clock(), ""
         self._next_look = self._clock() + self._every
 
-    def _fulfil(self, wish: TopRequest) -> str:
-        """Carry out the wish; returns the message to show."""
-        match wish.verb:
+    def _carry_out(self, request: TopRequest) -> str:
+        """Carry out the request; returns the message to show."""
+        match request.verb:
             case "cancel":
-                job = self._client.jobs.cancel(wish.job)
+                job = self._client.jobs.cancel(request.job)
             case "hold":
-                job = self._client.jobs.hold(wish.job)
+                job = self._client.jobs.hold(request.job)
             case "release":
-                job = self._client.jobs.release(wish.job)
+                job = self._client.jobs.release(request.job)
             case _:
-                job = self._client.jobs.set_priority(wish.job, wish.priority)
+                job = self._client.jobs.set_priority(request.job, request.priority)
                 return f"{job.name}: priority {job.priority}"
         return f"{job.name}: {job.state}"
 

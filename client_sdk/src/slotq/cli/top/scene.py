@@ -53,9 +53,9 @@ class Scene:
     typed: str = ""
     """The digits of a priority typed so far."""
     said: str = ""
-    """The result of the last wish."""
+    """The result of the last request."""
     failed: bool = False
-    """Whether the last wish failed."""
+    """Whether the last request failed."""
     quits: bool = False
 
     @property
@@ -84,11 +84,11 @@ def seen(scene: Scene, pools: Sequence[PoolView], jobs: Sequence[JobView]) -> Sc
     after = replace(scene, pools=tuple(pools), jobs=tuple(jobs), chosen=chosen)
     gone = scene.mode in {Mode.CANCEL, Mode.PRIORITY} and chosen != scene.chosen
     if gone:
-        return told(browsing(after), f"{scene.chosen} has ended", failed=True)
+        return with_message(browsing(after), f"{scene.chosen} has ended", failed=True)
     return after
 
 
-def told(scene: Scene, said: str, *, failed: bool = False) -> Scene:
+def with_message(scene: Scene, said: str, *, failed: bool = False) -> Scene:
     return replace(scene, said=said, failed=failed)
 
 
@@ -97,7 +97,7 @@ def browsing(scene: Scene) -> Scene:
 
 
 def press(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
-    """The scene after a key, and the wish that the key expresses, if any."""
+    """The scene after a key, and the request that the key makes, if any."""
     if scene.mode is Mode.CANCEL:
         return _confirming(scene, key)
     if scene.mode is Mode.PRIORITY:
@@ -117,7 +117,7 @@ def _browsing(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     if key in {"?", "f1"}:
         return replace(scene, mode=Mode.HELP), None
     if key in {"c", "h", "+", "=", "-", "p"}:
-        return _acting(scene, key) if scene.job else (told(scene, "no job is chosen"), None)
+        return _acting(scene, key) if scene.job else (with_message(scene, "no job is chosen"), None)
     return scene, None
 
 
@@ -137,20 +137,20 @@ def _acting(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
         return replace(scene, mode=Mode.PRIORITY, typed=""), None
     if key == "h":
         verb = "release" if job.state == JobState.HELD else "hold"
-        return _wishing(scene, TopRequest(verb=verb, job=job.name))
+        return _requesting(scene, TopRequest(verb=verb, job=job.name))
     priority = job.priority + (-1 if key == "-" else 1)
-    return _wishing(scene, TopRequest(verb="priority", job=job.name, priority=priority))
+    return _requesting(scene, TopRequest(verb="priority", job=job.name, priority=priority))
 
 
 def _confirming(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     if key == "y":
-        return _wishing(scene, TopRequest(verb="cancel", job=scene.chosen))
-    return told(browsing(scene), f"{scene.chosen} is not cancelled"), None
+        return _requesting(scene, TopRequest(verb="cancel", job=scene.chosen))
+    return with_message(browsing(scene), f"{scene.chosen} is not cancelled"), None
 
 
 def _typing(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     if key == "escape":
-        return told(browsing(scene), "the priority stays"), None
+        return with_message(browsing(scene), "the priority stays"), None
     if key == "backspace":
         return replace(scene, typed=scene.typed[:-1]), None
     if key == "enter":
@@ -162,13 +162,13 @@ def _typing(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
 
 def _typed(scene: Scene) -> tuple[Scene, TopRequest | None]:
     if not scene.typed.lstrip("-"):
-        return told(browsing(scene), "the priority stays"), None
+        return with_message(browsing(scene), "the priority stays"), None
     priority = int(scene.typed)
     if abs(priority) > PRIORITY_LIMIT:
         limit = f"a priority ranges from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}"
-        return told(browsing(scene), limit, failed=True), None
-    return _wishing(scene, TopRequest(verb="priority", job=scene.chosen, priority=priority))
+        return with_message(browsing(scene), limit, failed=True), None
+    return _requesting(scene, TopRequest(verb="priority", job=scene.chosen, priority=priority))
 
 
-def _wishing(scene: Scene, wish: TopRequest) -> tuple[Scene, TopRequest]:
-    return told(browsing(scene), f"{wish.verb} {wish.job} …"), wish
+def _requesting(scene: Scene, request: TopRequest) -> tuple[Scene, TopRequest]:
+    return with_message(browsing(scene), f"{request.verb} {request.job} …"), request

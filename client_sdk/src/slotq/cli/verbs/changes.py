@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import change_each
 from slotq.cli.name_arguments import PoolNames, ProjectName
+from slotq.cli.on_jobs import change_each
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
 from slotq.output.plain_table import LIVING

@@ -8,8 +8,8 @@ from dataclasses import replace
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import change_each, on_each
 from slotq.cli.name_arguments import JobName, to_project_option
+from slotq.cli.on_jobs import change_each, on_each
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
 from slotq.client import QueueClient
@@ -108,7 +108,7 @@ def clone(
     """
     if len(names) != (2 if group is None else 1):
         raise click.UsageError("say what to clone: NAME NEW_NAME, or --group GROUP NEW_NAME")
-    *given, new_name = names
+    *sources, new_name = names
     client = app.client()
     if group is not None:
         made = client.groups.clone(group, new_name, priority=priority, project=to_project)
@@ -117,7 +117,7 @@ def clone(
     on_each(
         app,
         client,
-        given,
+        sources,
         lambda name: client.jobs.clone(name, new_name, priority=priority, project=to_project),
         submission,
     )

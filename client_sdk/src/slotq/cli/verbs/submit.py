@@ -12,9 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
-from slotq.cli.each import looked_at
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
+from slotq.cli.on_jobs import looked_at
 from slotq.cli.setting_options import job_setting_options
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
@@ -67,10 +67,10 @@ class Submit(click.Command):
         """Submit the file, the command or the folder."""
         folder, sites = ctx.params["file"], ctx.params.pop("sites")
         if isinstance(folder, Path):
-            given = {**ctx.params, "command": ctx.meta.get(_COMMAND)}
-            settings = {name: given.pop(name) for name in _SETTINGS}
+            parameters = {**ctx.params, "command": ctx.meta.get(_COMMAND)}
+            settings = {name: parameters.pop(name) for name in _SETTINGS}
             return submit_folder(
-                ctx.ensure_object(App), given, sites=dict(sites), settings=settings
+                ctx.ensure_object(App), parameters, sites=dict(sites), settings=settings
             )
         if sites:
             raise click.UsageError("--site is for a JOB_FOLDER, which holds a federated job")
@@ -95,8 +95,8 @@ def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str
     return value if value is None else str(checked(param.name, value, "argument"))
 
 
-def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> str | None:
-    return ",".join(given) if given else None  # Empty is refused: it may be an unset variable.
+def _listed(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
+    return ",".join(values) if values else None  # Empty is refused: it may be an unset variable.
 
 
 # click leaves text after a backspace as it is; a docstring cannot contain one.
@@ -214,7 +214,7 @@ def submit(
     dry_run: bool,
     again: bool,
     array: str | None,
-    **given: Any,
+    **parameters: Any,
 ) -> None:
     """Put a job into the queue, or an array of jobs.
 
@@ -224,7 +224,7 @@ def submit(
     """
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
-    _check_usage(file, command, given)
+    _check_usage(file, command, parameters)
     entered = shell or bool(forwards)
     if entered:
         check_usage(app, file, opens_shell=shell, forwards=forwards, wait=wait)
@@ -232,10 +232,10 @@ def submit(
     if indices is not None:
         check_array_usage(wait=wait, again=again, entered=entered)
         if command:
-            given["name"] = given["name"] or job_name(command, app.now())
+            parameters["name"] = parameters["name"] or job_name(command, app.now())
             command = indexed(command)
     client = app.client()
-    request, upload_code = _prepared(app, client, file, command, given)
+    request, upload_code = _prepared(app, client, file, command, parameters)
     if entered:
         request = with_shell(client, request, dry_run=dry_run)
     check(jsonable(request))
@@ -258,18 +258,18 @@ def _prepared(
     client: QueueClient,
     file: TextIO | None,
     command: list[str] | None,
-    given: dict[str, Any],
+    parameters: dict[str, Any],
 ) -> tuple[dict[str, Any], Callable[[], None] | None]:
     """The request with its settings as tags, and for a command a function that uploads the code."""
-    settings = {name: given.pop(name) for name in _SETTINGS}
+    settings = {name: parameters.pop(name) for name in _SETTINGS}
     settings["demand"] = dict(settings["demand"])
     if file is None and settings["pools"] is None:
         settings["pools"] = client.config.pool
     if file is not None:
-        request, upload_code = from_file(file, given["name"]), None
+        request, upload_code = from_file(file, parameters["name"]), None
     else:
-        given = {**given, "command": command, "pools": settings["pools"]}
-        request, upload_code = _from_command(app, client, **given)
+        parameters = {**parameters, "command": command, "pools": settings["pools"]}
+        request, upload_code = _from_command(app, client, **parameters)
     request = with_tags(request, settings_tags(**settings), override=True)
     config = client.config
     request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
@@ -367,7 +367,7 @@ def _from_command(
     source: Path | None,
     inputs: tuple[tuple[str, str], ...],
     environment: tuple[tuple[str, str], ...],
-    **given: Any,
+    **options: Any,
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """The request that runs the command, and a function that uploads the code."""
     job = CommandJob(
@@ -375,7 +375,7 @@ def _from_command(
         name=name,
         inputs=dict(inputs),
         environment=dict(environment),
-        **{key: value for key, value in given.items() if value is not None},
+        **{key: value for key, value in options.items() if value is not None},
     )
     config: Config = client.config
     folder = source or Path()
@@ -393,7 +393,9 @@ def _left_at_home(folder: Path, found: FolderListing, command: list[str]) -> Ite
     """What the job may miss of the folder, as sentences."""
     for name in found.lost:
         yield f"{name} is not packed: it is a link to nothing, or no file"
-    for word in dict.fromkeys(part for given in command for part in (given, given.split("=")[-1])):
+    for word in dict.fromkeys(
+        part for argument in command for part in (argument, argument.split("=")[-1])
+    ):
         if found.lacks(folder, word):
             yield (
                 f"the command names {word}, which is not packed: {found.ignored_by} leaves it out. "

@@ -70,11 +70,11 @@ def sweep(
     _check(said, name_of(file), _KEYS, _MORE)
     if not isinstance(said["template"], dict):
         raise click.UsageError(f"template of {name_of(file)} must be a CreateTrainingJob request")
-    template = {key: it for key, it in said["template"].items() if key != _NAME}
+    template = {key: value for key, value in said["template"].items() if key != _NAME}
     if _NAME in said["template"]:
         app.warn(f"{_NAME} of the template has no effect: the jobs are {said['name']}-1 …")
     definition = define(
-        **{key: it for key, it in said.items() if key not in _AFTER} | {"template": template}
+        **{key: value for key, value in said.items() if key not in _AFTER} | {"template": template}
     )
     client = app.client()
     if dry_run:
@@ -103,7 +103,7 @@ def _listed(app: App, said: dict[str, Any], file: str, *, wait: bool, dry_run: b
     """A group whose members are written out."""
     _check(said, file, _LISTED, ())
     members = said["members"]
-    if not isinstance(members, list) or not all(isinstance(each, dict) for each in members):
+    if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         raise click.UsageError(f"members of {file} must be a list of CreateTrainingJob requests")
     if wait:
         raise click.UsageError("--wait needs a template and a space; `slotq watch` follows a job")
@@ -138,8 +138,8 @@ def _waiting_for(client: QueueClient, said: Mapping[str, Any]) -> AbstractContex
 
 def check_array_usage(*, wait: bool, again: bool, entered: bool) -> None:
     """Raises UsageError for options that are for one job."""
-    for given, option in ((wait, "--wait"), (again, "--again"), (entered, "--shell")):
-        if given:
+    for present, option in ((wait, "--wait"), (again, "--again"), (entered, "--shell")):
+        if present:
             raise click.UsageError(f"{option} is for one job; leave it out with --array")
 
 

@@ -70,12 +70,14 @@ def _project(client: QueueClient, request: Mapping[str, Any]) -> tuple[str, dict
     tags = {tag.get("Key"): tag.get("Value") for tag in request.get("Tags") or ()}
     try:
         name = tags.get(names.PROJECT_TAG) or next(
-            (each.name for each in client.service.me().projects if each.default), None
+            (project.name for project in client.service.me().projects if project.default), None
         )
         projects = client.projects().projects if name else []
     except SlotQError:
         return None
-    return next(((each.name, each.project) for each in projects if each.name == name), None)
+    return next(
+        ((project.name, project.project) for project in projects if project.name == name), None
+    )
 
 
 def _goes_on(client: QueueClient, name: str) -> bool:

@@ -2,7 +2,6 @@
 
 ls            `slotq ls`, `slotq groups`
 show_command  `slotq show`, `slotq why`, `slotq history`
-timeline      `slotq timeline`
 logs_command  `slotq logs`, of a job or a group
 graph         `slotq graph`
 watching      `slotq watch`; following changes on the terminal

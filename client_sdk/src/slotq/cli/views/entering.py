@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 import click
 
 from slotq.cli.app import App
-from slotq.cli.each import named
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import named
 from slotq.cli.words import forward_option
 from slotq.client import QueueClient
-from slotq.jobs.follow import standing
+from slotq.jobs.follow import status_line
 from slotq.output.plain_table import LIVING
 from slotq.remote_shell.at_start import AtStart
-from slotq.remote_shell.ports import Forward, listening, told
+from slotq.remote_shell.ports import Forward, forward_line, listening
 from slotq.remote_shell.ssm_session import Container, NotYet, running_job, runs
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views.jobs import JobView
@@ -43,9 +43,9 @@ class EnterTarget:
     def command(self) -> str:
         """The command that opens the same again."""
         words = ["slotq shell", self.name, *(["--host", str(self.host)] if self.host > 1 else [])]
-        for each in self.forwards:
-            local = "" if each.local is None else f":{each.local}"
-            words += ["--forward", f"{each.port}{local}"]
+        for forward in self.forwards:
+            local = "" if forward.local is None else f":{forward.local}"
+            words += ["--forward", f"{forward.port}{local}"]
         return " ".join([*words, "--wait"])
 
 
@@ -103,7 +103,7 @@ def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> i
     now = _afterwards(app, client, job)
     goes_on = now.state not in TERMINAL_STATES
     back = f"; `{entry.command}` comes back to it" if goes_on else ""
-    _aside(f"{now.name}: forwarding has ended; the job is {standing(now)}{back}")
+    _aside(f"{now.name}: forwarding has ended; the job is {status_line(now)}{back}")
     return int(ExitCode.OK if now.state == JobState.COMPLETED else ExitCode.NO)
 
 
@@ -143,13 +143,13 @@ def _forward_locally(url: str, entry: EnterTarget, training_job: str) -> None:
         tunnels = [
             Tunnel(
                 listener=listener,
-                port=each.port,
-                address=partial(address_of, run, training_job, entry.host, each.port),
+                port=forward.port,
+                address=partial(address_of, run, training_job, entry.host, forward.port),
             )
-            for listener, each in zip(sockets, entry.forwards, strict=True)
+            for listener, forward in zip(sockets, entry.forwards, strict=True)
         ]
         for tunnel in tunnels:
-            click.echo(told(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))
+            click.echo(forward_line(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))
         carry(tunnels, pid=process.pid, say=_aside)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import named
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import named
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob
 from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
@@ -36,7 +36,7 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
     _add_awaited(client, found, groups)
     for job in found.values():  # Groups that come after others, and that nobody comes after.
         if job.group and job.after and job.group not in groups:
-            members = (each for each in found.values() if each.group == job.group)
+            members = (member for member in found.values() if member.group == job.group)
             groups[job.group] = tuple(members)
     nodes = (GroupNode(name=name, members=members) for name, members in groups.items() if members)
     whole = JobGraph(found.values(), nodes)

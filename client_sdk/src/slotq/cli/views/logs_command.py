@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import job_or_group, named
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import job_or_group, named
 from slotq.cli.views.watching import every_option, follow_job
 from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NotAllowed
@@ -67,7 +67,7 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
 def _only(job: JobView, attempt: int | None) -> JobView:
     if attempt is None:
         return job
-    chosen = [each for each in job.attempts if each.number == attempt]
+    chosen = [candidate for candidate in job.attempts if candidate.number == attempt]
     return job.model_copy(update={"attempts": chosen})
 
 
@@ -113,7 +113,7 @@ def _follow_group(
 
 def _member_tail(app: App, client: QueueClient, group: GroupView, job: str) -> LogTail:
     """The log of one member. Names are padded, so that the lines begin in one column."""
-    width = max(len(each.name) for each in group.jobs)
+    width = max(len(member.name) for member in group.jobs)
     return LogTail(
         app.aws(client, "logs"),
         say=lambda line: click.echo(f"{job}: {line}", err=True),

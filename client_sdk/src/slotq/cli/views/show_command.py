@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slotq.cli.app import App, json_option, wide_option
-from slotq.cli.each import show_each
 from slotq.cli.name_arguments import names_argument
+from slotq.cli.on_jobs import show_each
 from slotq.cli.views.watching import failed_log
 from slotq.output.group_tables import group_explanation, group_history, group_page, sweep_page
 from slotq.output.job_tables import attempts_table, explanation, job_page
@@ -36,12 +36,12 @@ def show(app: App, names: tuple[str, ...], *, sort: str) -> None:
         return Group(job_page(job), Text("\n".join(["", *log]))) if log else job_page(job)
 
     def of_group(group: GroupView) -> RenderableType:
-        told = group.sweep
-        _check_sort(sort, sorts=told is not None)
-        if told is None:
+        sweep = group.sweep
+        _check_sort(sort, sorts=sweep is not None)
+        if sweep is None:
             return group_page(group)
-        told.trials = sorted_by(told.trials, sort, maximize=told.maximize)
-        return sweep_page(group, told, told.trials)
+        sweep.trials = sorted_by(sweep.trials, sort, maximize=sweep.maximize)
+        return sweep_page(group, sweep, sweep.trials)
 
     if len(names) > 1:
         _check_sort(sort, sorts=False)

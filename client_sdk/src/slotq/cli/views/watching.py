@@ -11,10 +11,10 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import named
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import named
 from slotq.cli.words import Seconds
 from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
@@ -57,7 +57,7 @@ def follow_job(
     screen = _screen(app, with_logs=logs is not None)
     warned = Warned(screen.say)
     if submitted is not None:
-        warned.tell(submitted, submitted=True)
+        warned.report(submitted, submitted=True)
     try:
         with named(app, client, name):
             job = follow(
@@ -66,7 +66,7 @@ def follow_job(
                 clock=app.clock,
                 sleep=app.sleep,
                 poll=every,
-                each=logs or _Changes(app).look,
+                on_view=logs or _Changes(app).look,
                 waiting=screen.waiting,
                 running=screen.running,
                 warned=warned,

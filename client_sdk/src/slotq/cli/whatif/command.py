@@ -149,22 +149,22 @@ def whatif(
         holds=hold,
         releases=release,
     )
-    told = ForecastInput.of(client.service.scenario())
-    there = [pool.name for pool in told.settings.pools]
+    queue = ForecastInput.of(client.service.scenario())
+    there = [pool.name for pool in queue.settings.pools]
     wanted = with_new_jobs(client, change, files, added, pools=there)
     _check_usage(wanted, diff=diff, applies=applies)
-    after = changed(told, wanted.change)
+    after = changed(queue, wanted.change)
     if diff:
-        _show_diff(app, told, after)
+        _show_diff(app, queue, after)
     else:
         answer = compared(
-            forecast(told, hours=hours, runtimes=assumed),
+            forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched,
         )
         app.answer(answer, answer_tables(answer, changes=not wanted.is_nothing))
     if applies:
-        _apply(app, client, wanted, told, after, sure=yes)
+        _apply(app, client, wanted, queue, after, sure=yes)
 
 
 def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
@@ -177,20 +177,20 @@ def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
         raise click.UsageError("--apply: a job of --add has no request; use --submit FILE")
 
 
-def _show_diff(app: App, told: ForecastInput, after: ForecastInput) -> None:
-    changes = compared_documents(written(told.settings), written(after.settings))
+def _show_diff(app: App, queue: ForecastInput, after: ForecastInput) -> None:
+    changes = compared_documents(written(queue.settings), written(after.settings))
     if app.json:
-        view = AppliedView(revision=told.revision, dry_run=True, changes=changes)
+        view = AppliedView(revision=queue.revision, dry_run=True, changes=changes)
         app.answer(view, "")
     else:
-        show_changes(app, changes, old=f"queue (revision {told.revision})", new="what if")
+        show_changes(app, changes, old=f"queue (revision {queue.revision})", new="what if")
 
 
 def _apply(
     app: App,
     client: QueueClient,
     wanted: WantedChange,
-    told: ForecastInput,
+    queue: ForecastInput,
     after: ForecastInput,
     *,
     sure: bool,
@@ -202,5 +202,5 @@ def _apply(
         if not click.confirm("Put this into force?", err=True):
             click.echo("Nothing was changed.", err=True)
             raise click.exceptions.Exit(int(ExitCode.NO))
-    configures = told.settings != after.settings
-    put(client, wanted, written(after.settings) if configures else None, told.revision)
+    configures = queue.settings != after.settings
+    put(client, wanted, written(after.settings) if configures else None, queue.revision)

@@ -27,7 +27,7 @@ def answer_tables(view: WhatIfView, *, changes: bool) -> RenderableType:
         parts += [Text(), _timeline(view)]
     elif changes:
         parts += [Text(), Text(answer.same(view))]
-    parts += [Text(each, style="yellow") for each in answer.partial(view)]
+    parts += [Text(sentence, style="yellow") for sentence in answer.partial(view)]
     return Group(*parts)
 
 

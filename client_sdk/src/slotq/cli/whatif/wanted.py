@@ -45,7 +45,7 @@ def priorities(pairs: Sequence[tuple[str, str]]) -> dict[str, int | str]:
 
 
 def moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(each.strip() for each in text.split(",")) for name, text in pairs}
+    return {name: tuple(part.strip() for part in text.split(",")) for name, text in pairs}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,23 +121,23 @@ def _described(
     text: str, number: int, pools: Sequence[str], me: MeView, project: str | None
 ) -> NewJob:
     """A job of `slots=2,pool=p5,priority=9`."""
-    told = dict(part.partition("=")[::2] for part in text.split(","))
-    if wrong := next((key for key, value in told.items() if key not in _KEYS or not value), None):
+    values = dict(part.partition("=")[::2] for part in text.split(","))
+    if wrong := next((key for key, value in values.items() if key not in _KEYS or not value), None):
         raise click.UsageError(f"--add {text}: '{wrong}' is not one of {', '.join(_KEYS)}, with =")
-    if "pool" not in told and len(pools) != 1:
+    if "pool" not in values and len(pools) != 1:
         raise click.UsageError(f"--add {text}: name a pool, such as pool={pools[0]}")
     priority = (
-        priorities([("priority", told["priority"])])["priority"] if "priority" in told else None
+        priorities([("priority", values["priority"])])["priority"] if "priority" in values else None
     )
     return described(
         me,
-        name=told.get("name", f"new-job-{number}"),
-        slots=_slots("slots", told.get("slots", "1")),
-        pool=told.get("pool", pools[0]),
+        name=values.get("name", f"new-job-{number}"),
+        slots=_slots("slots", values.get("slots", "1")),
+        pool=values.get("pool", pools[0]),
         priority=priority,
-        project=told.get("project", project or ""),
-        workload=_workload(told.get("class", Workload.TRAINING.value)),
-        preemptible=_switch(told.get("preemptible", "true")),
+        project=values.get("project", project or ""),
+        workload=_workload(values.get("class", Workload.TRAINING.value)),
+        preemptible=_switch(values.get("preemptible", "true")),
     )
 
 

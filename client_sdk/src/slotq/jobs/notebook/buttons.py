@@ -29,13 +29,13 @@ class Buttons:
         self,
         job: JobView,
         jobs: JobCalls,
-        tell: Callable[[JobView], None],
+        on_change: Callable[[JobView], None],
         *,
         widgets: Any,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tell` hears of the job as each verb leaves it. `widgets`: the module ipywidgets."""
-        self._job, self._jobs, self._tell, self._clock = job, jobs, tell, clock
+        """`on_change` receives the job after each verb. `widgets`: the module ipywidgets."""
+        self._job, self._jobs, self._on_change, self._clock = job, jobs, on_change, clock
         self._asked_at: float | None = None
         self.hold = widgets.Button(description="Hold", tooltip="It shall not start")
         self.release = widgets.Button(description="Release", tooltip="It may start again")
@@ -77,11 +77,13 @@ class Buttons:
             self.trouble.value = clean(error)
             return
         self.trouble.value = ""
-        self._tell(job)
+        self._on_change(job)
 
 
-def buttons_of(job: JobView, jobs: JobCalls, tell: Callable[[JobView], None]) -> Buttons | None:
+def buttons_of(
+    job: JobView, jobs: JobCalls, on_change: Callable[[JobView], None]
+) -> Buttons | None:
     """The buttons for a card; None where ipywidgets is not installed."""
     if find_spec("ipywidgets") is None:
         return None
-    return Buttons(job, jobs, tell, widgets=import_module("ipywidgets"))
+    return Buttons(job, jobs, on_change, widgets=import_module("ipywidgets"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from slotq.jobs.follow import ended, ending, standing
+from slotq.jobs.follow import ended, ending, status_line
 from slotq.jobs.progress_bar import fraction, short
 from slotq.jobs.rendering import JOB, PROGRESS, Bundle, bundle, clean
 from slotq_core.model.jobs import JobState
@@ -53,7 +53,7 @@ def _lines(job: JobView) -> Iterator[str]:
     facts = (f"priority {job.priority_class or job.priority}", job.project, *_slots(job))
     beside = _escaped(" · ".join(filter(None, facts)))
     yield f'<div><b>{_escaped(job.name)}</b> {badge} <span style="{_FAINT}">{beside}</span></div>'
-    yield f"<div>{_escaped(standing(job))}</div>"
+    yield f"<div>{_escaped(status_line(job))}</div>"
     if job.progress is not None and not ended(job):
         yield from _progress(job)
     for attempt in _evicted(job):
@@ -78,14 +78,14 @@ def _progress(job: JobView) -> Iterator[str]:
 
 
 def _evicted(job: JobView) -> list[AttemptView]:
-    return [each for each in job.attempts if each.outcome == "evicted"][-_EVICTIONS:]
+    return [attempt for attempt in job.attempts if attempt.outcome == "evicted"][-_EVICTIONS:]
 
 
 def _eviction(attempt: AttemptView) -> str:
     when = (attempt.ended_at or "")[:16].replace("T", " ")
     facts = (f"attempt {attempt.number}", when and f"{when} UTC", ending(attempt))
-    told = ", ".join(filter(None, facts))
-    return f"{told}: {attempt.resumption}" if attempt.resumption else told
+    text = ", ".join(filter(None, facts))
+    return f"{text}: {attempt.resumption}" if attempt.resumption else text
 
 
 def _escaped(text: object) -> str:

@@ -94,19 +94,19 @@ class LiveCards:
 
     def seen(self, job: JobView) -> None:
         """Show on the job's cards what somebody else has just learned of it."""
-        for each in [it for it in self._cards if it.name == job.name]:
-            self._update(each, job)
+        for live_card in [card_ for card_ in self._cards if card_.name == job.name]:
+            self._update(live_card, job)
 
     def look(self) -> bool:
         """Look at each job once. Returns whether any card still follows."""
-        for each in list(self._cards):
+        for live_card in list(self._cards):
             try:
-                self._update(each, each.jobs.view(each.name))
-                each.failures = 0
+                self._update(live_card, live_card.jobs.view(live_card.name))
+                live_card.failures = 0
             except SlotQError:
-                each.failures += 1
-                if each.failures >= PATIENCE:
-                    self._forget(each)
+                live_card.failures += 1
+                if live_card.failures >= PATIENCE:
+                    self._forget(live_card)
         with self._lock:
             self._follows = bool(self._cards)
             return self._follows
@@ -116,19 +116,19 @@ class LiveCards:
         while self.look():
             time.sleep(PAUSE)
 
-    def _update(self, it: _Card, job: JobView) -> None:
-        made = card(job)
-        if made != it.shown:
-            it.shown = made
-            self._display(it.key, made)
-        if it.buttons is not None:
-            it.buttons.update(job)
+    def _update(self, live_card: _Card, job: JobView) -> None:
+        html = card(job)
+        if html != live_card.shown:
+            live_card.shown = html
+            self._display(live_card.key, html)
+        if live_card.buttons is not None:
+            live_card.buttons.update(job)
         if ended(job):
-            self._forget(it)
+            self._forget(live_card)
 
-    def _forget(self, it: _Card) -> None:
+    def _forget(self, live_card: _Card) -> None:
         with self._lock:
-            self._cards = [each for each in self._cards if each is not it]
+            self._cards = [other for other in self._cards if other is not live_card]
 
 
 def _in_a_thread(run: Callable[[], None]) -> None:
@@ -136,11 +136,11 @@ def _in_a_thread(run: Callable[[], None]) -> None:
 
 
 _here: list[LiveCards] = []
-"""The cards of this process; none before the first is shown."""
+"""The cards of this process; none before the first is live_card."""
 
 
 def show(job: JobView, jobs: JobCalls) -> bool:
-    """Display a live card. Returns False where no notebook is served."""
+    """Display a live live_card. Returns False where no notebook is served."""
     if not _here:
         display = display_here()
         if display is None:

@@ -125,8 +125,8 @@ class MetricsInOutput:
     def __init__(self, request: Mapping[str, Any]) -> None:
         algorithm = request.get("AlgorithmSpecification") or {}
         self._patterns = {
-            str(each["Name"]): _compiled(str(each["Regex"]))
-            for each in algorithm.get("MetricDefinitions") or ()
+            str(metric["Name"]): _compiled(str(metric["Regex"]))
+            for metric in algorithm.get("MetricDefinitions") or ()
         }
         self.found: dict[str, float] = {}
 

@@ -129,5 +129,5 @@ def _argument(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={each}" for key, each in sorted(value.items()))
+        return ",".join(f"{key}={item}" for key, item in sorted(value.items()))
     return str(value)

@@ -49,7 +49,7 @@ def environment_of(
     """The complete environment of the process. Only `_KEPT` and PATH come from the emulator's own
     environment. `aws` has the AWS credentials: the emulator's, no others."""
     own = {key: os.environ[key] for key in _KEPT if key in os.environ}
-    given = {key: host.text(value) for key, value in (request.get("Environment") or {}).items()}
+    requested = {key: host.text(value) for key, value in (request.get("Environment") or {}).items()}
     passes = image.passes_sigterm_to(request)
     return {
         **own,
@@ -64,7 +64,7 @@ def environment_of(
         **({PASSES_SIGTERM: "1"} if passes else {}),
         **ports,
         **_script_mode(request, host, image),
-        **given,
+        **requested,
         **aws,
         "TRAINING_JOB_NAME": request["TrainingJobName"],
         "TRAINING_JOB_ARN": arn,
@@ -172,6 +172,6 @@ def own_ports() -> dict[str, str]:
     """A free port for each environment variable that names one."""
     with ExitStack() as open_:
         sockets = {name: open_.enter_context(socket.socket()) for name in _NAMES}
-        for each in sockets.values():
-            each.bind(("127.0.0.1", 0))
-        return {name: str(each.getsockname()[1]) for name, each in sockets.items()}
+        for listener in sockets.values():
+            listener.bind(("127.0.0.1", 0))
+        return {name: str(listener.getsockname()[1]) for name, listener in sockets.items()}

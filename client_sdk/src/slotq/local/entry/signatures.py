@@ -144,10 +144,10 @@ def claim_of(header: str) -> SignatureFields:
     missing = [key for key in ("Credential", "Signature", "SignedHeaders") if key not in parts]
     scope = parts.get("Credential", "").split("/")
     if algorithm != ALGORITHM or missing or len(scope) != 5:
-        told = " ".join(f"Authorization header requires '{key}' parameter." for key in missing)
+        faults = " ".join(f"Authorization header requires '{key}' parameter." for key in missing)
         raise SignatureRefused(
             "IncompleteSignatureException",
-            f"{told or 'Credential must be KEY/DATE/REGION/SERVICE/aws4_request.'} "
+            f"{faults or 'Credential must be KEY/DATE/REGION/SERVICE/aws4_request.'} "
             f"Authorization={header[:200]}",
         )
     return claimed(parts["Credential"], parts["SignedHeaders"], parts["Signature"])

@@ -59,7 +59,7 @@ def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
 
     def exact(self: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> None:
         with _LOCK, _tables_uncopied():
-            saved = [each for action in transact_items for each in _saved(self, action)]
+            saved = [item for action in transact_items for item in _saved(self, action)]
             try:
                 with _streams_in_step(self):
                     transact(self, transact_items)
@@ -175,7 +175,7 @@ class JobStream:
             yield
         except Exception:
             with self._lock:
-                self._records = [each for each in self._records if id(each) in before]
+                self._records = [record for record in self._records if id(record) in before]
             raise
 
 

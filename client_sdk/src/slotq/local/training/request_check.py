@@ -70,7 +70,9 @@ def check(operation: str, request: Mapping[str, Any]) -> None:
         raise PlaneError("ValidationException", str(report.generate_report()))
     faults = list(_faults(shape, request, ""))
     if operation == "CreateTrainingJob":
-        faults += (f"{path}: {told}" for rule, path, told in breaches(request) if rule.certain)
+        faults += (
+            f"{path}: {message}" for rule, path, message in breaches(request) if rule.certain
+        )
     if faults:
         plural = "error" if len(faults) == 1 else "errors"
         raise PlaneError(

@@ -180,10 +180,10 @@ class TrainingJob:
         if not self.ended or self.exit is None or not self.exit.metrics:
             return {}
         moment = to_datetime(self.ended_at or 0)
-        told = sorted(self.exit.metrics.items())
+        metrics = sorted(self.exit.metrics.items())
         return {
             "FinalMetricDataList": [
-                {"MetricName": name, "Value": value, "Timestamp": moment} for name, value in told
+                {"MetricName": name, "Value": value, "Timestamp": moment} for name, value in metrics
             ]
         }
 

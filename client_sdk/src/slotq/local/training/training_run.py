@@ -62,7 +62,7 @@ class TrainingRun:
         self._services = services
         self._image = services.image
         self._script_mode = script.is_script_mode(request)
-        self._tell = report
+        self._send_report = report
         self._hosts = hosts_of(request, work, isolated=services.isolated)
         self._logs = {
             host.name: LogStream(services.logs, self._name, host.name) for host in self._hosts
@@ -223,7 +223,7 @@ class TrainingRun:
             if code != 0 and blame is None and not self._stopping:
                 blame, patience = name, _REST_SECONDS
                 self._to_rest(_SIGTERM)
-        name = blame or _telling(codes)
+        name = blame or _deciding_host(codes)
         return self._exit_of(name, WorkEnd(code=codes[name]))
 
     def _to_rest(self, number: int) -> None:
@@ -275,10 +275,10 @@ class TrainingRun:
         return ended
 
     def _report(self, step: Step, ended: WorkEnd | None = None) -> None:
-        self._tell(StepReport(training_job=self._name, step=step, exit=ended))
+        self._send_report(StepReport(training_job=self._name, step=step, exit=ended))
 
 
-def _telling(codes: Mapping[str, int]) -> str:
+def _deciding_host(codes: Mapping[str, int]) -> str:
     """The host whose exit code counts for the job: a failed one, else a killed one, else any."""
 
     def weight(name: str) -> int:

@@ -27,9 +27,9 @@ def draw_pool(
     """Draw slots used, stacked by colour, below the line of the capacity. White is free."""
     end = spans[-1].until if spans else 1
     by_group: dict[str, list[tuple[int, int]]] = {group: [] for group in palette.groups}
-    for each in held:
-        slots = each.slots
-        by_group[palette.group(each.job)] += [(each.since, slots), (each.until, -slots)]
+    for holding in held:
+        slots = holding.slots
+        by_group[palette.group(holding.job)] += [(holding.since, slots), (holding.until, -slots)]
     capacity, foreign = _changes(spans, "capacity"), _changes(spans, "foreign")
     edges, means = grid(end, [*by_group.values(), capacity, foreign])
     below = stacked(axes, by_group, edges, palette)

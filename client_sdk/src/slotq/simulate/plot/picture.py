@@ -59,7 +59,7 @@ def _figure(scenario: Scenario, record: Record, title: str) -> Figure:
     palette = Palette(scenario, record, end)
     by_pool, held = spans(scenario, record, end), list(holdings(scenario, record, end))
     for axes, name in zip(every, scenario.pool_names, strict=False):
-        mine = [each for each in held if each.pool == name]
+        mine = [holding for holding in held if holding.pool == name]
         draw_pool(axes, name, by_pool[name], mine, palette)
     draw = draw_rows if few else draw_waiting
     draw(every[-1], scenario.jobs, record, palette, end)

@@ -80,8 +80,8 @@ class Palette:
         self._scenario = scenario
         self.by_project = bool(scenario.projects)
         held = Counter({self._own(spec): 0 for spec in scenario.jobs})
-        for each in holdings(scenario, record, end):
-            held[self._own(each.job)] += each.slots * (each.until - each.since)
+        for holding in holdings(scenario, record, end):
+            held[self._own(holding.job)] += holding.slots * (holding.until - holding.since)
         most = [name for name, _ in held.most_common()]
         kept = most[: len(_COLOURS)]
         if not self.by_project:

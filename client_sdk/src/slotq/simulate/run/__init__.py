@@ -4,7 +4,7 @@ engine      the policy over jobs that take their time
 live        the same through manager, store and training plane
 agenda      what is due when
 opening     how a run begins and how its jobs go on
-standing    jobs that have not ended and spent budgets, as a plan needs them
+simulated_jobs  jobs that have not ended and spent budgets, as a plan needs them
 dependents  jobs that come after others, or after groups
 record      what happened
 metrics     the figures of a run, and the capacity and use of its pools

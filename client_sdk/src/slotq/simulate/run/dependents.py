@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from slotq.simulate.run.opening import Given, followers_of
-from slotq.simulate.run.standing import SimulatedJobs
+from slotq.simulate.run.opening import RunInputs, followers_of
+from slotq.simulate.run.simulated_jobs import SimulatedJobs
 from slotq_core.admission.dependencies import (
     GroupProgress,
     after_end_of,
@@ -24,15 +24,15 @@ class Dependents:
 
     def __init__(
         self,
-        given: Given,
+        inputs: RunInputs,
         begun: Iterable[Job],
         jobs: SimulatedJobs,
         states: Mapping[str, JobState],
     ) -> None:
         """`begun`: the jobs of the beginning. As the run goes on, `jobs` holds those that have not
         ended, and `states` the states of all accepted ones."""
-        self._followers = followers_of(given, begun)
-        self._groups = {group.name: group for group in given.configuration().groups}
+        self._followers = followers_of(inputs, begun)
+        self._groups = {group.name: group for group in inputs.configuration().groups}
         self._jobs, self._states = jobs, states
         self._left_out: set[str] = set()
 
@@ -54,7 +54,7 @@ class Dependents:
     def progress(self, submission: Submission) -> dict[str, GroupProgress]:
         """How far the groups have come that the job comes after."""
         awaited = (*submission.after, *submission.after_any)
-        names = (each.removeprefix(GROUP_END) for each in awaited if each.startswith(GROUP_END))
+        names = (name.removeprefix(GROUP_END) for name in awaited if name.startswith(GROUP_END))
         return {end_of(name): self._progress(self._groups[name]) for name in names}
 
     def _changes_of(self, group: Group, now: int) -> Iterator[Change]:
@@ -79,7 +79,7 @@ class Dependents:
         return progress_at_end(group, ended)
 
     def _waiting(self, name: str) -> Iterator[Job]:
-        for each in self._followers.get(name, ()):
-            job = self._jobs.get(each)
+        for follower in self._followers.get(name, ()):
+            job = self._jobs.get(follower)
             if job is not None and name in job.waits_for:
                 yield job

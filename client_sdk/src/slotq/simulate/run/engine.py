@@ -9,9 +9,17 @@ from dataclasses import replace
 from slotq.errors import EndlessDecisions
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
-from slotq.simulate.run.opening import Course, Fate, Given, InitialQueue, fate_of, opening_of, ranks
+from slotq.simulate.run.opening import (
+    Course,
+    Fate,
+    InitialQueue,
+    RunInputs,
+    fate_of,
+    opening_of,
+    ranks,
+)
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.standing import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -31,7 +39,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
     ASSUME_ROLE,
     after_acceptance,
     after_refusal,
-    once_it_runs,
+    once_running,
 )
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
@@ -57,13 +65,13 @@ def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
     return _World(scenario, opening_of(scenario), watch).run()
 
 
-def go_on(given: Given, opening: InitialQueue, watch: Watcher | None = None) -> Record:
+def go_on(inputs: RunInputs, opening: InitialQueue, watch: Watcher | None = None) -> Record:
     """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
-    return _World(given, opening, watch).run()
+    return _World(inputs, opening, watch).run()
 
 
 class _World:
-    def __init__(self, scenario: Given, opening: InitialQueue, watch: Watcher | None) -> None:
+    def __init__(self, scenario: RunInputs, opening: InitialQueue, watch: Watcher | None) -> None:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()
@@ -97,7 +105,7 @@ class _World:
         for job in self._opening.jobs:
             self._go_on(job)
         at_first = self._dependents.at_first(self._begins)
-        self._tell(self._changed(at_first, self._begins), self._begins)
+        self._update_dependents(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
@@ -303,7 +311,7 @@ class _World:
         if pool.health.errors:
             self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
         attempt = copied(job.attempt, created=True, running_since=now)
-        accepted = once_it_runs(job)
+        accepted = once_running(job)
         running = move(accepted, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
         self._push_end(running)
@@ -341,7 +349,7 @@ class _World:
     def _put(self, before: Job | None, after: Job, now: int) -> None:
         self._keep(before, after, now)
         if after.terminal:
-            self._tell([after], now)
+            self._update_dependents([after], now)
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self._count(after.name, now)
@@ -365,7 +373,7 @@ class _World:
                 f"that moment by job: {most}. This is a fault of SlotQ: report it with the scenario"
             )
 
-    def _tell(self, ended: list[Job], now: int) -> None:
+    def _update_dependents(self, ended: list[Job], now: int) -> None:
         """Free or cancel the jobs that come after jobs which have ended, or after their groups."""
         for job in ended:  # Grows by those that are cancelled.
             ended += self._changed(self._dependents.changes(job, now), now)

@@ -400,8 +400,8 @@ def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
     """The scenario's world as a queue's settings. Everybody is an admin of each project, and no
     quota is checked: "Checks on changes of quotas do not apply here." """
     projects = tuple(
-        replace(each, access=replace(each.access, admins=("*",)))
-        for each in scenario.shared.projects
+        replace(project, access=replace(project.access, admins=("*",)))
+        for project in scenario.shared.projects
     )
     return Settings(
         pools=tuple(pools),

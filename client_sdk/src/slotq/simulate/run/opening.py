@@ -35,7 +35,7 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import Rights, UserBooks
 
 
-class Given(Protocol):
+class RunInputs(Protocol):
     """The world of a run: a scenario, or a queue as it stands."""
 
     @property
@@ -121,18 +121,18 @@ def opening_of(scenario: Scenario) -> InitialQueue:
     )
 
 
-def followers_of(given: Given, jobs: Iterable[Job] = ()) -> dict[str, list[str]]:
+def followers_of(inputs: RunInputs, jobs: Iterable[Job] = ()) -> dict[str, list[str]]:
     """The jobs that come after each job or group (`group:NAME`): of those submitted in the run, and
     of `jobs`."""
     found: dict[str, list[str]] = {}
-    awaited = [(spec.name, (*spec.after, *spec.after_any)) for spec in given.jobs]
+    awaited = [(spec.name, (*spec.after, *spec.after_any)) for spec in inputs.jobs]
     for follower, names in (*awaited, *((job.name, job.waits_for) for job in jobs)):
         for name in names:
             found.setdefault(name, []).append(follower)
     return found
 
 
-def ranks(scenario: Given) -> dict[str, int]:
+def ranks(scenario: RunInputs) -> dict[str, int]:
     """The length of the longest chain of dependencies that leads to each job. Jobs that are
     submitted at one moment enter in this order, so that those they come after exist."""
     members = {end_of(group.name): group.members for group in scenario.configuration().groups}
@@ -162,7 +162,7 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     """The gangs that even empty pools cannot hold. All of their jobs are refused at submission."""
     found: dict[str, Refused] = {}
     configuration = scenario.configuration()
-    for group in (each for each in configuration.groups if each.max_parallel is None):
+    for group in (group for group in configuration.groups if group.max_parallel is None):
         members: dict[str, list[Submission]] = {}
         for job in scenario.jobs:
             if job.group == group.name:
@@ -186,8 +186,8 @@ def running_jobs(scenario: Scenario) -> list[Job]:
         job = classed(_running(spec, scenario, world.pools), books)
         if job.auto:
             waiting = replace(job, attempt=None)
-            its = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
-            job = admitted_in(job, books.classes[its], books.classes)
+            class_name = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
+            job = admitted_in(job, books.classes[class_name], books.classes)
         books.take(job, spec.at)
         found.append(job)
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.projects import BudgetStatus
 from slotq_core.operations.status import Status
 
 REFUSED = "refused"
@@ -93,7 +93,7 @@ class Record:
         self.states[name].append((t, REFUSED))
         self.events.append(RecordedEvent(t=t, event="refuse", job=name, reason=reason))
 
-    def warn(self, standing: BudgetStanding, t: int) -> None:
+    def warn(self, standing: BudgetStatus, t: int) -> None:
         """Record that a project has come near its budget."""
         self.warned[standing.project].append(t)
         self.events.append(RecordedEvent(t=t, event="budget", job="", reason=standing.sentence()))

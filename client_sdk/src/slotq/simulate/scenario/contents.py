@@ -90,7 +90,7 @@ class Contents(Section):
             for job in data["jobs"]
         ]
         projects = list(data["projects"])
-        names = [each.get("name") for each in projects if isinstance(each, dict)]
+        names = [project.get("name") for project in projects if isinstance(project, dict)]
         if DEFAULT_PROJECT not in names and any(
             isinstance(job, dict) and job.get("project") == DEFAULT_PROJECT for job in jobs
         ):

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, PlainValidator
 
 from slotq_core.model.demand import Demand
 from slotq_core.wire.document.faults import said
-from slotq_core.wire.document.values import each, period, seconds, vector
+from slotq_core.wire.document.values import check_entries, period, seconds, vector
 
 FAULT, NO_CAPACITY, NO_ROLE = FAILURES = ("fault", "no_capacity", "no_role")
 """The failures of an attempt that never runs."""
@@ -51,7 +51,7 @@ def _parts(value: object) -> dict[str, Demand]:
     if not isinstance(value, dict) or len(value) < 2:
         raise ValueError(f"a map of two or more pools is needed, not {said(value)}")
     amounts_of = vector(0, 1)
-    each(value, lambda _: amounts_of)
+    check_entries(value, lambda _: amounts_of)
     return {name: amounts_of(amounts) for name, amounts in value.items()}
 
 

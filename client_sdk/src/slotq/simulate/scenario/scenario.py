@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from slotq.document.yaml_file import Document, Place, read_text, told
+from slotq.document.yaml_file import Document, Place, faults_text, read_text
 from slotq.errors import ScenarioError
 from slotq.simulate.scenario.checks import CHECKS
 from slotq.simulate.scenario.contents import SECTIONS, Contents
@@ -91,17 +91,19 @@ class Scenario(Contents):
 
     def priority_of(self, job: JobSpec) -> int:
         """The job's priority as a number."""
-        its = self.class_of(job)
-        if not its:
+        class_name = self.class_of(job)
+        if not class_name:
             return job.priority if isinstance(job.priority, int) else 0
-        return AUTO_VALUE if its == AUTO else self.known_classes[its].value
+        return AUTO_VALUE if class_name == AUTO else self.known_classes[class_name].value
 
     @cached_property
     def shared(self) -> Sharing:
         """Who may use how much."""
         return Sharing(
-            departments=tuple(department_of(each, self.resources) for each in self.departments),
-            projects=tuple(project_of(each, self.resources) for each in self.projects),
+            departments=tuple(
+                department_of(department, self.resources) for department in self.departments
+            ),
+            projects=tuple(project_of(project, self.resources) for project in self.projects),
             classes=tuple(map(class_of, self.classes)),
             users=tuple(map(user_of, self.users)),
             user_groups=tuple(map(user_group_of, self.user_groups)),
@@ -130,14 +132,14 @@ class Scenario(Contents):
 
     def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
         """The changes of pools in order of time: when, in which pool, and what."""
-        every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
+        every = ((change.at, pool.name, change) for pool in self.pools for change in pool.changes)
         yield from sorted(every, key=lambda change: change[0])
 
     def asks(self) -> dict[int | str, set[str]]:
         """The jobs whose wait the scenario asks about, by moment."""
         found: dict[int | str, set[str]] = {}
-        for each in self.expect:
-            found.setdefault(each.at, set()).update(why.job for why in each.why)
+        for expectation in self.expect:
+            found.setdefault(expectation.at, set()).update(why.job for why in expectation.why)
         return {at: names for at, names in found.items() if names}
 
     def submission(self, job: JobSpec) -> Submission:
@@ -203,7 +205,7 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise ScenarioError(told(faults_of(error, _keys(), "a scenario"), where)) from None
+        raise ScenarioError(faults_text(faults_of(error, _keys(), "a scenario"), where)) from None
 
 
 def _keys() -> Keys:
@@ -243,7 +245,7 @@ class Trace:
             self.jobs.append(job)
             self._lines.append(line)
         if faults:
-            raise ScenarioError(told(faults, self._in_the_file))
+            raise ScenarioError(faults_text(faults, self._in_the_file))
 
     def place(self, number: int, loc: Loc) -> Place:
         """The place of a job's key in the file."""

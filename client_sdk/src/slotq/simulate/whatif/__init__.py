@@ -1,6 +1,6 @@
 """What if: the queue as it stands, reckoned on by the simulator, with a change and without.
 
-told        the queue as it stands, as GET /scenario told it
+forecast_input  a snapshot of the queue, from GET /scenario
 changes     what is changed, the queue after it, and the steps into force
 forecast    the queue on its way through the next hours, and how long jobs run
 comparison  where two forecasts differ
@@ -11,7 +11,7 @@ from slotq.simulate.whatif.answer import WhatIfView
 from slotq.simulate.whatif.changes import NewJob, WhatIfChange, changed
 from slotq.simulate.whatif.comparison import compared
 from slotq.simulate.whatif.forecast import forecast
-from slotq.simulate.whatif.told import ForecastInput
+from slotq.simulate.whatif.forecast_input import ForecastInput
 
 __all__ = [
     "ForecastInput",

@@ -163,5 +163,5 @@ def partial(view: WhatIfView) -> Iterator[str]:
 def lasting(ms: int) -> str:
     """`4 h 10 min`: to the minute."""
     hours, minutes = divmod(max(1, round(ms / 60_000)), 60)
-    told = [f"{hours:,} h"] if hours else []
-    return " ".join([*told, *([f"{minutes} min"] if minutes or not hours else [])])
+    parts = [f"{hours:,} h"] if hours else []
+    return " ".join([*parts, *([f"{minutes} min"] if minutes or not hours else [])])

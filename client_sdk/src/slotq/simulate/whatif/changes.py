@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
-from slotq.simulate.whatif.told import ForecastInput
+from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.admission.checkpoints import assured
-from slotq_core.admission.configuration.subscription import Stand, check, held_by_fixed
+from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
@@ -71,19 +71,19 @@ class WhatIfChange:
     submits: tuple[NewJob, ...] = ()
 
 
-def changed(told: ForecastInput, change: WhatIfChange) -> ForecastInput:
+def changed(queue: ForecastInput, change: WhatIfChange) -> ForecastInput:
     """The queue after the change. Raises Refused: NoSuchJob, NoSuchPool, NoSuchProject, TooLate,
     InvalidRequest, Oversubscribed, and what a submission raises."""
-    after = replace(told, settings=_settings(told, change))
+    after = replace(queue, settings=_settings(queue, change))
     for name, priority in change.priorities.items():
         after = after.with_job(_prioritised(_found(after, name), priority, after))
     for name, pools in change.moves.items():
         after = after.with_job(_moved(_found(after, name), pools, after))
     for name, held in (
-        *((it, True) for it in change.holds),
-        *((it, False) for it in change.releases),
+        *((name, True) for name in change.holds),
+        *((name, False) for name in change.releases),
     ):
-        job = with_hold(_found(after, name), held=held, by=WHO, now=told.at)
+        job = with_hold(_found(after, name), held=held, by=WHO, now=queue.at)
         after = after.with_job(job)
     for name in change.cancels:
         after = _cancelled(after, _found(after, name))
@@ -92,8 +92,8 @@ def changed(told: ForecastInput, change: WhatIfChange) -> ForecastInput:
     return after
 
 
-def _settings(told: ForecastInput, change: WhatIfChange) -> Settings:
-    settings = told.settings
+def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
+    settings = queue.settings
     known = {pool.name for pool in settings.pools}
     if missing := next((name for name in change.pools if name not in known), None):
         raise NoSuchPool(unknown("pool", missing, sorted(known)))
@@ -108,25 +108,26 @@ def _settings(told: ForecastInput, change: WhatIfChange) -> Settings:
     )
     for name, quota in change.quotas.items():
         if settings.sharing.project(name) is None:
-            there = [each.name for each in settings.sharing.projects]
+            there = [project.name for project in settings.sharing.projects]
             raise NoSuchProject(unknown("project", name, there))
         settings = with_project(settings, name, {"quota": quota})
     after = read(written(settings))
-    held = held_by_fixed(job for job in told.jobs if job.active)
-    check(Stand(settings=told.settings, held=held), Stand(settings=after, held=held))
+    held = held_by_fixed(job for job in queue.jobs if job.active)
+    before = SettingsInUse(settings=queue.settings, held=held)
+    check(before, SettingsInUse(settings=after, held=held))
     return after
 
 
-def _found(told: ForecastInput, name: str) -> Job:
-    job = told.job(name)
+def _found(queue: ForecastInput, name: str) -> Job:
+    job = queue.job(name)
     if job is None:
-        near = did_you_mean(name, [job.name for job in told.jobs])
+        near = did_you_mean(name, [job.name for job in queue.jobs])
         raise NoSuchJob(f"there is no job '{name}' that waits or runs{near}", field="name")
     return job
 
 
-def _prioritised(job: Job, priority: int | str, told: ForecastInput) -> Job:
-    rights = rights_of(told.settings.sharing, job.person)
+def _prioritised(job: Job, priority: int | str, queue: ForecastInput) -> Job:
+    rights = rights_of(queue.settings.sharing, job.person)
     named = priority if isinstance(priority, str) else ""
     value = priority if isinstance(priority, int) else AUTO_VALUE
     asked = replace(
@@ -136,23 +137,23 @@ def _prioritised(job: Job, priority: int | str, told: ForecastInput) -> Job:
     return come_into(after, rights.classes) if after.priority_class != job.priority_class else after
 
 
-def _moved(job: Job, pools: tuple[str, ...], told: ForecastInput) -> Job:
+def _moved(job: Job, pools: tuple[str, ...], queue: ForecastInput) -> Job:
     if job.parts:
         raise InvalidRequest(f"job {job.name} runs in several pools at once, and stays there")
-    known = {pool.name: pool for pool in told.pools}
+    known = {pool.name: pool for pool in queue.pools}
     if missing := next((name for name in pools if name not in known), None):
         raise NoSuchPool(unknown("pool", missing, sorted(known)))
     claim = job.claim if job.claim and job.claim.pool in pools else None
     return replace(job, pools=pools, claim=claim)
 
 
-def _cancelled(told: ForecastInput, job: Job) -> ForecastInput:
-    after = cancelled(job, WHO, told.at)
-    left = told.with_job(after)
+def _cancelled(queue: ForecastInput, job: Job) -> ForecastInput:
+    after = cancelled(job, WHO, queue.at)
+    left = queue.with_job(after)
     if not after.terminal:
         return left
     followers = _followers(left)
-    changed_jobs = consequences(job.name, JobState.CANCELLED, followers, told.at)
+    changed_jobs = consequences(job.name, JobState.CANCELLED, followers, queue.at)
     gone = {job.name, *(late.name for _, late in changed_jobs if late.terminal)}
     groups = tuple(
         replace(
@@ -162,40 +163,40 @@ def _cancelled(told: ForecastInput, job: Job) -> ForecastInput:
                 **{name: JobState.CANCELLED for name in group.members if name in gone},
             },
         )
-        for group in told.groups
+        for group in queue.groups
     )
     return replace(left.with_jobs(late for _, late in changed_jobs), groups=groups)
 
 
-def _followers(told: ForecastInput) -> Callable[[str], Iterable[Job]]:
-    return lambda name: [job for job in told.jobs if name in job.waits_for]
+def _followers(queue: ForecastInput) -> Callable[[str], Iterable[Job]]:
+    return lambda name: [job for job in queue.jobs if name in job.waits_for]
 
 
-def _submitted(told: ForecastInput, new: NewJob) -> ForecastInput:
+def _submitted(queue: ForecastInput, new: NewJob) -> ForecastInput:
     """Take the job in as the queue's door does, but for what the door alone can know: the roles
     that it allows, and limits on callers."""
-    if told.job(new.submission.name) is not None:
+    if queue.job(new.submission.name) is not None:
         raise NameTaken(f"a job named '{new.submission.name}' exists already")
-    sharing = told.settings.sharing
+    sharing = queue.settings.sharing
     project = sharing.project(new.submission.project)
     by_default = project.pools if project else ()
-    submission = in_parts(new.submission, told.pools, by_default)
-    pools = usable_pools(submission, told.pools, project)
+    submission = in_parts(new.submission, queue.pools, by_default)
+    pools = usable_pools(submission, queue.pools, project)
     people = People(session_roles=sharing.session_roles)
     job = admit(
         submission,
         pools,
         submitter=new.submitter,
-        now=told.at,
-        states={job.name: job.state for job in told.jobs},
+        now=queue.at,
+        states={job.name: job.state for job in queue.jobs},
         rights=rights_of(sharing, people.person(new.submitter)),
         people=people,
         by_default=by_default,
     )
-    limits = dict(told.limits)
+    limits = dict(queue.limits)
     if new.max_runtime is not None:
         limits[job.name] = new.max_runtime
-    return replace(told.with_job(assured(job, pools)), limits=limits)
+    return replace(queue.with_job(assured(job, pools)), limits=limits)
 
 
 def described(
@@ -230,10 +231,10 @@ def in_project(submission: Submission, me: MeView) -> Submission:
     InvalidRequest."""
     if submission.project or not me.projects:
         return submission
-    usable = [each for each in me.projects if each.role != "viewer"]
-    chosen = next((each for each in usable if each.default), None)
+    usable = [project for project in me.projects if project.role != "viewer"]
+    chosen = next((project for project in usable if project.default), None)
     if chosen is None:
-        names = ", ".join(each.name for each in usable)
+        names = ", ".join(project.name for project in usable)
         raise InvalidRequest(f"the job names no project, and you have no default: name {names}")
     return replace(submission, project=chosen.name)
 

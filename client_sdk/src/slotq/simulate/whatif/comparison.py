@@ -41,24 +41,24 @@ _ORDER: tuple[What, ...] = (
 def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
     """Compare the queue without a change and with it. `touched`: jobs that are told of in any
     case."""
-    told = before.told
-    changes = differences(told.settings, after.told.settings)
+    queue = before.queue
+    changes = differences(queue.settings, after.queue.settings)
     return WhatIfView(
-        at=iso(told.at),
+        at=iso(queue.at),
         until=iso(before.until),
-        revision=told.revision,
-        withheld=len(told.withheld),
-        left_out=told.left_out,
+        revision=queue.revision,
+        withheld=len(queue.withheld),
+        left_out=queue.left_out,
         assumed=AssumedView(
             stop_seconds=seconds(STOP),
             runtimes={
                 source.value: number
-                for source, number in sorted(after.runtimes.sources(after.told).items())
+                for source, number in sorted(after.runtimes.sources(after.queue).items())
             },
         ),
         now=sorted(_now(before, after, touched), key=_place),
         timeline=sorted(_timeline(before, after), key=_moment),
-        configuration=[entry_change_view(each) for each in changes],
+        configuration=[entry_change_view(change) for change in changes],
     )
 
 
@@ -69,28 +69,28 @@ def _now(before: Forecast, after: Forecast, touched: Collection[str]) -> Iterato
             other = NowView(what="ended", why="cancelled")
         moves = {one.what, other.what} & {"starts", "evicted"}
         if moves or (one.what, one.pool) != (other.what, other.pool) or name in touched:
-            job = after.told.job(name) or before.told.job(name)
+            job = after.queue.job(name) or before.queue.job(name)
             yield NowRow(job=name, project=job.project if job else "", before=one, after=other)
 
 
 def _names(of: Forecast) -> Iterable[str]:
-    return (job.name for job in of.told.jobs)
+    return (job.name for job in of.queue.jobs)
 
 
 def now_of(of: Forecast, name: str) -> NowView:
     """What the passes at the first moment do with the job."""
     if name not in of.record.states:
         return NowView(what="absent")
-    at = of.told.at
+    at = of.queue.at
     state = JobState(of.record.state_at(name, at))
-    here = [each for each in of.record.events if each.t == at and each.job == name]
+    here = [event for event in of.record.events if event.t == at and event.job == name]
     for event in reversed(here):
         match _KINDS.get(event.event):
             case "start":
                 return NowView(what="starts", pool=event.pool)
             case "evict":
                 return NowView(what="evicted", pool=event.pool, why=event.reason)
-    job = of.told.job(name)
+    job = of.queue.job(name)
     pool = job.attempt.pool if job and job.attempt else None
     if state in TERMINAL_STATES:
         return NowView(what="ended")
@@ -137,4 +137,4 @@ def _place(row: NowRow) -> tuple[int, int, str]:
 
 
 def _moment(row: TimelineRow) -> tuple[str, str]:
-    return min(each.at for each in (row.before, row.after) if each), row.job
+    return min(start.at for start in (row.before, row.after) if start), row.job

@@ -15,7 +15,7 @@ from slotq.simulate.run.engine import go_on
 from slotq.simulate.run.opening import AssumedCourse, InitialQueue
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
-from slotq.simulate.whatif.told import ForecastInput
+from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.reports.slow_save import STOP_GRACE
 from slotq_core.model.snapshot import Snapshot
@@ -29,7 +29,7 @@ from slotq_core.ports.training import MAX_RUNTIME
 class Forecast:
     """The queue, what the next pass decides, and what follows."""
 
-    told: ForecastInput
+    queue: ForecastInput
     first: Plan
     """What the next pass decides first."""
     record: Record
@@ -40,24 +40,24 @@ class Forecast:
     """The moment up to which the forecast goes (ms)."""
 
 
-def forecast(told: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forecast:
+def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forecast:
     """Reckon the queue on for so many hours."""
-    snapshot, until = told.snapshot(), told.at + round(hours * 3_600_000)
+    snapshot, until = queue.snapshot(), queue.at + round(hours * 3_600_000)
     opening = InitialQueue(
-        at=told.at,
-        soonest=told.at + SOON,
-        jobs=told.jobs,
-        courses=runtimes.courses(told),
-        left=runtimes.left(told),
+        at=queue.at,
+        soonest=queue.at + SOON,
+        jobs=queue.jobs,
+        courses=runtimes.courses(queue),
+        left=runtimes.left(queue),
         yields=snapshot.yields,
-        spent=told.spent,
+        spent=queue.spent,
     )
     last: list[Plan] = []
-    world = _World(told=told, snapshot=snapshot, until=told.at)
+    world = _World(queue=queue, snapshot=snapshot, until=queue.at)
     go_on(world, opening, lambda _, planned, __: last.append(planned))
     return Forecast(
-        told=told,
-        first=plan(snapshot, told.at),
+        queue=queue,
+        first=plan(snapshot, queue.at),
         record=go_on(replace(world, until=until), opening),
         reasons={name: reason.text() for name, reason in last[-1].reasons.items()},
         runtimes=runtimes,
@@ -70,14 +70,14 @@ class _World:
     """The queue's world, as a run needs it. Nothing is submitted in it: jobs that the user adds are
     there at its beginning."""
 
-    told: ForecastInput
+    queue: ForecastInput
     snapshot: Snapshot
     until: int | None
     jobs: Sequence[JobSpec] = field(default=())
 
     @property
     def rights(self) -> Rights:
-        shared = self.told.settings.sharing
+        shared = self.queue.settings.sharing
         return Rights(
             shared.classes, self.snapshot.users, shared.user_groups, contact=shared.contact
         )
@@ -126,38 +126,38 @@ class Runtimes:
     of: Mapping[str, int] = field(default_factory=dict)
     """The same of single jobs; it counts before what the job says."""
 
-    def total(self, job: Job, told: ForecastInput) -> tuple[int, Source]:
+    def total(self, job: Job, queue: ForecastInput) -> tuple[int, Source]:
         """The whole running time of a job, over all its attempts, and where that comes from."""
-        done = job.ran + _running_for(job, told.at)
+        done = job.ran + _running_for(job, queue.at)
         if job.name in self.of:
             return self.of[job.name], Source.GIVEN
-        if job.name in told.etas:
-            return done + told.etas[job.name], Source.ETA
+        if job.name in queue.etas:
+            return done + queue.etas[job.name], Source.ETA
         if self.every is not None:
             return self.every, Source.GIVEN
-        if job.name in told.limits:
-            return told.limits[job.name], Source.MAX_RUNTIME
+        if job.name in queue.limits:
+            return queue.limits[job.name], Source.MAX_RUNTIME
         return MAX_RUNTIME * 1000, Source.DEFAULT
 
-    def sources(self, told: ForecastInput) -> Counter[Source]:
+    def sources(self, queue: ForecastInput) -> Counter[Source]:
         """How many jobs have their assumption from each source."""
-        return Counter(self.total(job, told)[1] for job in told.jobs)
+        return Counter(self.total(job, queue)[1] for job in queue.jobs)
 
-    def courses(self, told: ForecastInput) -> dict[str, AssumedCourse]:
+    def courses(self, queue: ForecastInput) -> dict[str, AssumedCourse]:
         return {
             job.name: AssumedCourse(
-                runtime=max(SOON, self.total(job, told)[0]), checkpoint=job.checkpoints
+                runtime=max(SOON, self.total(job, queue)[0]), checkpoint=job.checkpoints
             )
-            for job in told.jobs
+            for job in queue.jobs
         }
 
-    def left(self, told: ForecastInput) -> dict[str, int | None]:
+    def left(self, queue: ForecastInput) -> dict[str, int | None]:
         """The work that each job has left (ms), from the start of its live attempt."""
-        return dict(self._left(told.jobs, told))
+        return dict(self._left(queue.jobs, queue))
 
-    def _left(self, jobs: Iterable[Job], told: ForecastInput) -> Iterable[tuple[str, int]]:
+    def _left(self, jobs: Iterable[Job], queue: ForecastInput) -> Iterable[tuple[str, int]]:
         for job in jobs:
-            total, running = self.total(job, told)[0], _running_for(job, told.at)
+            total, running = self.total(job, queue)[0], _running_for(job, queue.at)
             done = job.ran if job.checkpoints else 0
             yield job.name, running + max(SOON, total - done - running)
 

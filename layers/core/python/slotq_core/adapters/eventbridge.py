@@ -14,7 +14,7 @@ from typing import Any
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.projects import BudgetStatus
 from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
@@ -32,7 +32,7 @@ _PER_CALL = 10
 
 class Announcements:
     """Changes to announce, as a store's `Witness` sees them. Never raises: a committed change
-    stands, announced or not."""
+    is final, announced or not."""
 
     def __init__(
         self, client: Callable[[], Any], *, queue: str, report: Callable[[Exception], None]
@@ -55,12 +55,12 @@ class Announcements:
         if change.before.state is not after.state:
             self._details.append((DETAIL_TYPE, detail(self._queue, change.before, after)))
         for code, text in warnings(change, after):
-            its = warning_detail(self._queue, after, code, text, change.ended or after.attempt)
-            self._details.append((WARNING_TYPE, its))
+            warning = warning_detail(self._queue, after, code, text, change.ended or after.attempt)
+            self._details.append((WARNING_TYPE, warning))
 
-    def note_budget(self, standing: BudgetStanding) -> None:
+    def note_budget(self, status: BudgetStatus) -> None:
         """Note that a project has come near its budget."""
-        self._details.append((BUDGET_TYPE, budget_detail(self._queue, standing)))
+        self._details.append((BUDGET_TYPE, budget_detail(self._queue, status)))
 
     def send(self) -> int:
         """Send all noted changes in the order of the commits. Return how many were not accepted.
@@ -72,7 +72,7 @@ class Announcements:
         for start in range(0, len(details), _PER_CALL):
             part = details[start : start + _PER_CALL]
             try:
-                answer = self._client().put_events(Entries=[_entry(*each) for each in part])
+                answer = self._client().put_events(Entries=[_entry(*detail) for detail in part])
             except Exception as error:  # noqa: BLE001 - a lost notice must stop nothing
                 self._report(error)
                 return lost + len(details) - start
@@ -130,18 +130,18 @@ def warning_detail(
     }
 
 
-def budget_detail(queue: str, standing: BudgetStanding) -> dict[str, Any]:
+def budget_detail(queue: str, status: BudgetStatus) -> dict[str, Any]:
     """Return the `detail` of a budget's warning."""
     return {
         "version": VERSION,
         "queue": queue,
-        "project": standing.project,
-        "slot_seconds": standing.budget.slot_ms // 1000,
-        "spent_slot_seconds": standing.spent // 1000,
-        "beyond": standing.budget.beyond.value,
-        "resets_at": iso(standing.resets_at),
+        "project": status.project,
+        "slot_seconds": status.budget.slot_ms // 1000,
+        "spent_slot_seconds": status.spent // 1000,
+        "beyond": status.budget.beyond.value,
+        "resets_at": iso(status.resets_at),
     }
 
 
-def _entry(detail_type: str, its: Mapping[str, Any]) -> dict[str, Any]:
-    return {"Source": SOURCE, "DetailType": detail_type, "Detail": json.dumps(its)}
+def _entry(detail_type: str, detail: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Source": SOURCE, "DetailType": detail_type, "Detail": json.dumps(detail)}

@@ -71,24 +71,24 @@ def take_in(
     wanted = [_pools(store, pools, now, check_jobs)]
     if limits is not None:
         wanted.append(_limits(limits))
-    told = []
+    reports = []
     for setting in wanted:
         if setting.wanted != setting.read(present):
-            told.append(_take_in(store, setting, present, now))
+            reports.append(_take_in(store, setting, present, now))
             present = store.configuration.read()
-    return "; ".join(filter(None, told))
+    return "; ".join(filter(None, reports))
 
 
 def _pools(store: Store, pools: Sequence[Pool], now: int, check_jobs: PoolCheck) -> _Setting:
-    def check(stand: Configuration) -> None:
-        _check_sharing(stand, as_configured(pools))
-        check_jobs(store, stand.pools, pools, now)
+    def check(configuration: Configuration) -> None:
+        _check_sharing(configuration, as_configured(pools))
+        check_jobs(store, configuration.pools, pools, now)
 
     return _Setting(
         who=POOLS_VARIABLE,
         what="pools",
         wanted=as_configured(pools),
-        read=lambda stand: as_configured(stand.pools),
+        read=lambda configuration: as_configured(configuration.pools),
         change=lambda change: (as_configured(change.before), as_configured(change.after)),
         check=check,
         write=lambda store, now, seen: store.configuration.change(
@@ -102,7 +102,7 @@ def _limits(limits: Limits) -> _Setting:
         who=LIMITS_VARIABLE,
         what="limits",
         wanted=limits,
-        read=lambda stand: stand.limits,
+        read=lambda configuration: configuration.limits,
         change=lambda change: (change.limits_before, change.limits_after),
         check=lambda _: None,
         write=lambda store, now, seen: store.configuration.change(
@@ -111,20 +111,20 @@ def _limits(limits: Limits) -> _Setting:
     )
 
 
-def _check_sharing(stand: Configuration, pools: tuple[Pool, ...]) -> None:
+def _check_sharing(configuration: Configuration, pools: tuple[Pool, ...]) -> None:
     """Raises PoolInUse or Oversubscribed if projects or users name what would go, or have more than
     would be left."""
-    if stand.sharing == NO_SHARING:
+    if configuration.sharing == NO_SHARING:
         return
     # Only a change of the template comes here, so no other cold start pays for the rules.
     from slotq_core.admission.configuration import references, subscription
-    from slotq_core.admission.configuration.subscription import Stand
+    from slotq_core.admission.configuration.subscription import SettingsInUse
 
-    old = as_configured(stand.pools)
-    before = Settings(pools=old, limits=stand.limits, sharing=stand.sharing)
+    old = as_configured(configuration.pools)
+    before = Settings(pools=old, limits=configuration.limits, sharing=configuration.sharing)
     after = replace(before, pools=pools)
     references.check(before, after)
-    subscription.check(Stand(settings=before), Stand(settings=after))
+    subscription.check(SettingsInUse(settings=before), SettingsInUse(settings=after))
 
 
 def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) -> str:

@@ -1,11 +1,11 @@
 """The port `Scripts` on S3: reads and writes what lies below the jobs' checkpoints (the formats:
 `report_name` and `marker_name` of slotq_training.py).
 
-The bucket, its key and what lies in it are the users': whatever goes wrong there, the queue only
-knows less. Each call is short, and a batch ends after `LONGEST_BATCH`.
+The bucket, its key and its objects belong to the users: after an error there, the queue only knows
+less. Each call is short, and a batch ends after `LONGEST_BATCH`.
 
-A report is data of a stranger. What is missing, of a wrong type, not finite or far too large counts
-as not told; what cannot be a report at all is none. Texts lose what does not print, so that no
+A report is untrusted input. A value that is missing, of a wrong type, not finite or far too large
+is dropped; a file in no report's format is ignored. Texts lose unprintable characters, so that no
 terminal obeys them. Nothing raises.
 """
 
@@ -40,9 +40,9 @@ _LONGEST_SAVE = 86_400
 
 
 def report_in(content: bytes, attempt: Attempt, *, latest: int) -> Report | None:
-    """Return the report; None if it is none of this attempt. `latest` (ms): when it was written, at
-    the latest. Later moments in the report count as this one, so that no script is ahead of its
-    time; moments before the attempt count as the attempt's beginning."""
+    """Return the report; None if it is not one of this attempt. `latest` (ms): the latest possible
+    time of its writing. Later times in the report count as this one; times before the attempt count
+    as the attempt's beginning."""
     document = _object(content)
     if document.get("version") != VERSION or document.get("training_job") != attempt.training_job:
         return None
@@ -142,7 +142,7 @@ def _rounded(number: float) -> float | None:
 
 def _printable(text: str) -> str:
     """What prints of the first characters of a text."""
-    return "".join(each for each in text[:LONGEST_TEXT] if each.isprintable())
+    return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
 
 
 MARKER_VERSION = 1
@@ -155,7 +155,7 @@ _THERE_IS_NONE = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 the queue may not, that access is denied."""
 
 _SECOND = 999
-"""S3 tells the second of a write (ms)."""
+"""S3 reports the time of a write in whole seconds (ms)."""
 
 
 class S3Scripts:
@@ -233,7 +233,8 @@ def _code(error: Exception) -> str:
 
 
 def _place(attempt: Attempt, name: str) -> dict[str, str] | None:
-    """Where the file of that name of this attempt lies, as arguments of a call; None: nowhere."""
+    """The location of this attempt's file of that name, as arguments of a call; None: the attempt
+    has no location in S3."""
     scheme, _, rest = attempt.checkpoints.partition("://")
     bucket, _, prefix = rest.partition("/")
     if scheme != "s3" or not bucket:

@@ -150,9 +150,11 @@ def project_metrics_from_environment(environment: Mapping[str, str] = os.environ
     return int(text)
 
 
-def telling_from_environment(environment: Mapping[str, str] = os.environ) -> NotificationMode:
-    """Return whether the queue tells people of their jobs, from SLOTQ_NOTIFICATIONS (left out: it
-    does not). Raises Misconfigured."""
+def notification_mode_from_environment(
+    environment: Mapping[str, str] = os.environ,
+) -> NotificationMode:
+    """Return whether the queue sends notifications, from SLOTQ_NOTIFICATIONS (default: off). Raises
+    Misconfigured."""
     text = environment.get(NOTIFICATIONS_VARIABLE, "").strip() or NotificationMode.OFF.value
     try:
         return NotificationMode(text)
@@ -165,8 +167,8 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
     """Return the allowed execution roles, and who may name them. Raises Misconfigured.
 
     SLOTQ_EXECUTION_ROLES holds the roles' ARNs, comma separated (left out: any role).
-    SLOTQ_ROLE_USERS holds `ROLE_ARN=CALLER_ARN` entries, comma separated. `*` in CALLER_ARN stands
-    for any text, and a role may have several entries.
+    SLOTQ_ROLE_USERS holds `ROLE_ARN=CALLER_ARN` entries, comma separated. `*` in CALLER_ARN
+    matches any text, and a role may have several entries.
     """
     text, users = environment.get(ROLES_VARIABLE, ""), environment.get(ROLE_USERS_VARIABLE, "")
     roles = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -174,7 +176,7 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
         raise Misconfigured(f"{ROLES_VARIABLE}: '{wrong[:100]}' is not the ARN of a role")
     patterns: dict[str, tuple[str, ...]] = {}
     for entry in filter(None, (part.strip() for part in users.split(","))):
-        role = next((each for each in roles if entry.startswith(f"{each}=arn:")), None)
+        role = next((role for role in roles if entry.startswith(f"{role}=arn:")), None)
         if role is None:
             raise Misconfigured(
                 f"{ROLE_USERS_VARIABLE}: '{entry[:100]}' is not ROLE_ARN=CALLER_ARN with a role of "

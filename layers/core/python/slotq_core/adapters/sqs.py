@@ -48,5 +48,5 @@ class SqsDeadLetters:
         }
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=json.dumps(letter))
-        except Exception as error:  # noqa: BLE001 - there is nobody left to tell
+        except Exception as error:  # noqa: BLE001 - no receiver is left to report to
             self._report(error)

@@ -94,12 +94,12 @@ class Permissions:
         """The projects in which the caller has a role, in their configured order."""
         default, is_operator = self.default(caller), self.is_operator(caller)
         roles = (
-            (each, Role.OPERATOR if is_operator else self._named_role(each, caller))
-            for each in self.sharing.projects
+            (project, Role.OPERATOR if is_operator else self._named_role(project, caller))
+            for project in self.sharing.projects
         )
         return tuple(
-            Membership(project=each.name, role=role, default=each == default)
-            for each, role in roles
+            Membership(project=project.name, role=role, default=project == default)
+            for project, role in roles
             if role > Role.NOBODY
         )
 
@@ -113,7 +113,7 @@ class Permissions:
         """The project of the caller's jobs that name none: the first that is the caller's default,
         else the only one. An operator who is named in projects chooses among these."""
         usable = [*self._with_role(caller, NEEDED[Action.SUBMIT].own)] or [*self.usable(caller)]
-        chosen = [each for each in usable if self._is_any(caller, each.access.default_for)]
+        chosen = [project for project in usable if self._is_any(caller, project.access.default_for)]
         if chosen:
             return chosen[0]
         return usable[0] if len(usable) == 1 else None
@@ -193,7 +193,9 @@ class Permissions:
     def _with_role(self, caller: str, least: Role) -> Iterator[Project]:
         """Yield the projects that name the caller with at least this role."""
         return (
-            each for each in self.sharing.projects if self._named_role(each, caller, least) >= least
+            project
+            for project in self.sharing.projects
+            if self._named_role(project, caller, least) >= least
         )
 
     def _named_role(self, project: Project, caller: str, least: Role = Role.VIEWER) -> Role:
@@ -221,7 +223,7 @@ class Permissions:
         """Why a submission's project was refused, and which projects the caller may use."""
         if not self.sharing.projects:
             return f"this queue has no projects: leave out the tag '{PROJECT_TAG}'"
-        names = [each.name for each in self.usable(caller)]
+        names = [project.name for project in self.usable(caller)]
         if wanted:
             lead = f"'{wanted[:100]}' is no project that you may use"
         else:

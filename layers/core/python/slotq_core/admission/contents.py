@@ -40,9 +40,11 @@ def declared(pool: Pool) -> Pool:
 def contained(pools: Sequence[Pool], slots: int) -> Demand:
     """Return what the instances of a job contain that may run in any of these pools: of different
     instance types, the least of each resource, and only what all of them count."""
-    each = [_in_a_slot(pool) for pool in pools]
-    names = set.intersection(*(set(amounts) for amounts in each)) if each else set()
-    return Demand({name: slots * min(amounts[name] for amounts in each) for name in names})
+    slot_contents = [_in_a_slot(pool) for pool in pools]
+    names = (
+        set.intersection(*(set(amounts) for amounts in slot_contents)) if slot_contents else set()
+    )
+    return Demand({name: slots * min(amounts[name] for amounts in slot_contents) for name in names})
 
 
 def with_contents(needs: Needs, pools: Sequence[Pool]) -> Needs:
@@ -75,5 +77,5 @@ def _known(instance_type: str) -> Mapping[str, int]:
 def _resources_named(sharing: Sharing) -> set[str]:
     """Return the resources that quotas and limits name."""
     owners: tuple[Department | Project, ...] = (*sharing.departments, *sharing.projects)
-    amounts = (each for owner in owners for each in (owner.quota or {}, owner.limit))
+    amounts = (by_scope for owner in owners for by_scope in (owner.quota or {}, owner.limit))
     return {name for by_scope in amounts for own in by_scope.values() for name in own}

@@ -188,11 +188,16 @@ def check_members(
     where members of a `gang` come after each other: they start together.
     """
     if found := circle({**after, end_of(group): after}):
-        told = " -> ".join(f"group {group}" if name == end_of(group) else name for name in found)
-        message = f"the members come after each other in a circle: {told}"
+        cycle = " -> ".join(f"group {group}" if name == end_of(group) else name for name in found)
+        message = f"the members come after each other in a circle: {cycle}"
         raise InvalidRequest(message, field="after")
-    ahead = {name: {each for each in its if each in after} for name, its in after.items()}
-    if gang and (late := next((name for name, its in ahead.items() if its), None)):
+    ahead = {
+        name: {predecessor for predecessor in predecessors if predecessor in after}
+        for name, predecessors in after.items()
+    }
+    if gang and (
+        late := next((name for name, predecessors in ahead.items() if predecessors), None)
+    ):
         message = f"'{late}' comes after another member of its gang, but they start together"
         raise InvalidRequest(message, field="after")
     return _waves(ahead)
@@ -202,18 +207,18 @@ def _waves(ahead: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
     """The names in waves, without a circle: each behind all that it maps to. Looks at each of these
     once."""
     place = {name: number for number, name in enumerate(ahead)}
-    left = {name: len(its) for name, its in ahead.items()}
+    left = {name: len(predecessors) for name, predecessors in ahead.items()}
     behind = defaultdict[str, list[str]](list)
-    for name, its in ahead.items():
-        for each in its:
-            behind[each].append(name)
+    for name, predecessors in ahead.items():
+        for predecessor in predecessors:
+            behind[predecessor].append(name)
     waves: list[tuple[str, ...]] = []
     wave = tuple(name for name, number in left.items() if not number)
     while wave:
         waves.append(wave)
-        for name in (follower for each in wave for follower in behind[each]):
+        for name in (follower for member in wave for follower in behind[member]):
             left[name] -= 1
-        freed = {name for each in wave for name in behind[each] if not left[name]}
+        freed = {name for member in wave for name in behind[member] if not left[name]}
         wave = tuple(sorted(freed, key=place.__getitem__))
     return tuple(waves)
 
@@ -223,10 +228,10 @@ def _check_known(
 ) -> None:
     if name not in states and name not in groups:
         group = name.removeprefix(GROUP_END)
-        told = f"'{name}', but there is no such job or group"
+        unknown = f"'{name}', but there is no such job or group"
         if group != name:
-            told = f"group '{group}', but there is no such group"
-        raise _refused(f"it comes after {told}")
+            unknown = f"group '{group}', but there is no such group"
+        raise _refused(f"it comes after {unknown}")
 
 
 def _check_group(name: str, progress: GroupProgress) -> None:
@@ -304,8 +309,8 @@ def _without(job: Job, name: str, now: int) -> Job:
     (`Job.changed_at`): the time before counts as no wait in a line."""
     freed = replace(
         job,
-        after=tuple(each for each in job.after if each != name),
-        after_any=tuple(each for each in job.after_any if each != name),
+        after=tuple(other for other in job.after if other != name),
+        after_any=tuple(other for other in job.after_any if other != name),
     )
     return replace(freed, changed_at=now) if freed.waits and not job.waits else freed
 

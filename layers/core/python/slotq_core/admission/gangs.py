@@ -33,10 +33,10 @@ def check_gang(
 ) -> None:
     """Check members that have not been judged one by one. Raises as `check_room`, and
     InvalidRequest if a member names no pool. `members` maps persons to their submissions."""
-    jobs = [bare(each, user, pools) for user, those in members.items() for each in those]
+    jobs = [bare(member, user, pools) for user, those in members.items() for member in those]
     if not _fits(_whole(group, jobs), {pool.name: pool.capacity for pool in pools}):
-        for each in chain.from_iterable(members.values()):
-            check_pools(each, pools)  # A member's own refusal says more.
+        for member in chain.from_iterable(members.values()):
+            check_pools(member, pools)  # A member's own refusal says more.
     check_room(group, jobs, pools, rights)
 
 
@@ -57,9 +57,9 @@ def check_room(
     room = {name: amount + bounded.left(name) for name, amount in room.items()}
     if not _fits(gang, room, bounded):
         users = sorted({job.person for job in gang.waiting})
-        told = "; ".join(f"{user}: {rights.told(user, room)}" for user in users)
+        limits = "; ".join(f"{user}: {rights.limits_in_words(user, room)}" for user in users)
         raise NeverFits(
-            f"{_must_start(gang)}, more than its users may ever hold: {told}", field=FIELD
+            f"{_must_start(gang)}, more than its users may ever hold: {limits}", field=FIELD
         )
 
 
@@ -75,14 +75,15 @@ def _must_start(gang: LiveGang) -> str:
 def _check_common_pool(gang: LiveGang) -> None:
     """Raises InvalidRequest unless enough members accept one and the same pool."""
     accepting = {
-        pool: [job.name for job in gang.waiting if pool in job.pools] for pool in gang.lead.pools
+        pool: [job.name for job in gang.waiting if pool in job.pools]
+        for pool in gang.representative.pools
     }
     if any(gang.enough(names) for names in accepting.values()):
         return
-    told = ", ".join(f"{pool} by {len(names)}" for pool, names in accepting.items())
+    acceptances = ", ".join(f"{pool} by {len(names)}" for pool, names in accepting.items())
     among = ", the mandatory ones among them" if gang.mandatory else ""
     raise InvalidRequest(
-        f"{_must_start(gang)}{among}, and no pool is accepted by so many: {told}",
+        f"{_must_start(gang)}{among}, and no pool is accepted by so many: {acceptances}",
         field=f"{FIELD}.same_pool",
     )
 

@@ -165,7 +165,7 @@ def broken_in_pool(
         what = f"{whose} may use {_listed(rules.pools)}, not pool '{pool}'"
         return BrokenRule(field=TAGS, message=what)
     types = rules.instance_types.get(workload)
-    if types is not None and not any(fits(each, instance_type) for each in types):
+    if types is not None and not any(fits(pattern, instance_type) for pattern in types):
         what = f"{_for_class(whose, workload, types)}, not {instance_type} of pool '{pool}'"
         return BrokenRule(field=INSTANCE_TYPES[0], message=what)
     return None
@@ -179,8 +179,8 @@ def usable_pools(
     if project is None:
         return pools
     broken = {
-        each.name: broken_in_pool(each.name, each.instance_type, project, submission.workload)
-        for each in pools
+        pool.name: broken_in_pool(pool.name, pool.instance_type, project, submission.workload)
+        for pool in pools
     }
     named = [pool for pool in pools if pool.name in submission.pools]
     wanted = named or [pool for pool in pools if pool.instance_type == submission.instance_type]
@@ -229,8 +229,8 @@ def _refuse(broken: Sequence[BrokenRule]) -> None:
         return
     faults = tuple((rule.field, rule.message) for rule in broken)
     lines = [f"{field}: {message}" for field, message in faults]
-    told = lines[0] if len(lines) == 1 else "\n  ".join(["the project forbids:", *lines])
-    raise ForbiddenByProject(told, field=faults[0][0], faults=faults)
+    text = lines[0] if len(lines) == 1 else "\n  ".join(["the project forbids:", *lines])
+    raise ForbiddenByProject(text, field=faults[0][0], faults=faults)
 
 
 def _other_than_fixed(request: Request, rules: Prescription, whose: str) -> Iterator[BrokenRule]:
@@ -238,18 +238,20 @@ def _other_than_fixed(request: Request, rules: Prescription, whose: str) -> Iter
         if path == TAGS:
             yield from _other_tags(request, value, whose)
             continue
-        given = value_at(request, path)
-        if given is not MISSING and _canonical(given) != _canonical(value):
-            message = f"{whose} fixes this to {_said(value)}, not {_said(given)}; leave it out"
+        requested = value_at(request, path)
+        if requested is not MISSING and _canonical(requested) != _canonical(value):
+            message = f"{whose} fixes this to {_said(value)}, not {_said(requested)}; leave it out"
             yield BrokenRule(field=path, message=message)
 
 
 def _other_tags(request: Request, fixed: Iterable[Any], whose: str) -> Iterator[BrokenRule]:
-    given = {tag["Key"]: tag["Value"] for tag in _tags(request)}
+    requested = {tag["Key"]: tag["Value"] for tag in _tags(request)}
     for tag in fixed:
         key, value = tag["Key"], tag["Value"]
-        if given.get(key, value) != value:
-            message = f"{whose} fixes the tag '{key}' to {_said(value)}, not {_said(given[key])}"
+        if requested.get(key, value) != value:
+            message = (
+                f"{whose} fixes the tag '{key}' to {_said(value)}, not {_said(requested[key])}"
+            )
             yield BrokenRule(field=TAGS, message=message)
 
 
@@ -267,7 +269,7 @@ def _unreadable(request: Request, whose: str, *, any_unknown: bool) -> Iterator[
 
 def _roles(request: Request, allowed: Sequence[str], whose: str) -> Iterator[BrokenRule]:
     role = request.get(ROLE, "")
-    if allowed and not any(fits(each, str(role)) for each in allowed):
+    if allowed and not any(fits(pattern, str(role)) for pattern in allowed):
         message = f"{whose} allows the execution roles {_listed(allowed)}, not {_said(role)}"
         yield BrokenRule(field=ROLE, message=message)
 
@@ -278,7 +280,7 @@ def _images(request: Request, allowed: Sequence[str], whose: str) -> Iterator[Br
     what = f"{whose} allows the images {_listed(allowed)}"
     for path in IMAGES:
         for here, image in values_at(request, path):
-            if not any(image_fits(each, str(image)) for each in allowed):
+            if not any(image_fits(pattern, str(image)) for pattern in allowed):
                 yield BrokenRule(field=here, message=f"{what}, not {_said(image)}")
     algorithm = value_at(request, ALGORITHM)
     if algorithm is not MISSING and not any(algorithm_fits(it, str(algorithm)) for it in allowed):
@@ -292,7 +294,7 @@ def _outputs(request: Request, allowed: Sequence[str], whose: str) -> Iterator[B
     if not allowed:
         return
     for here, place in written(request):
-        if not any(lies_in(each, place) for each in allowed):
+        if not any(lies_in(pattern, place) for pattern in allowed):
             message = f"{whose} may write to {_listed(allowed)}, not to {_said(place)}"
             yield BrokenRule(field=here, message=message)
 
@@ -302,7 +304,7 @@ def _types(
 ) -> Iterator[BrokenRule]:
     for path in INSTANCE_TYPES:
         for here, kind in values_at(request, path):
-            if not any(fits(each, str(kind)) for each in allowed):
+            if not any(fits(pattern, str(kind)) for pattern in allowed):
                 message = f"{_for_class(whose, workload, allowed)}, not {_said(kind)}"
                 yield BrokenRule(field=here, message=message)
 

@@ -130,11 +130,11 @@ def _most(demands: Iterable[Demand]) -> Demand:
 def _never_met(what: str, required: Demand, pools: Sequence[Pool]) -> NeverFits:
     """The refusal: each property that a pool has too little of, and the most that any pool has."""
     short = [name for name in required if any(required[name] > p.properties[name] for p in pools)]
-    told = " and ".join(
+    shortfalls = " and ".join(
         f"{name} of at least {required[name]}, {_best(name, pools)}" for name in short
     )
     together = "; no pool has all of these together" if len(short) > 1 else ""
-    return NeverFits(f"{what} needs {told}{together}", field="Tags")
+    return NeverFits(f"{what} needs {shortfalls}{together}", field="Tags")
 
 
 def _best(name: str, pools: Sequence[Pool]) -> str:

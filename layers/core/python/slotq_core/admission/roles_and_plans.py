@@ -32,7 +32,7 @@ class ExecutionRoles:
         the caller may name."""
         if self.allowed is None:
             return
-        open_to_them = [each for each in self.allowed if self._is_for(each, submitter)]
+        open_to_them = [rule for rule in self.allowed if self._is_for(rule, submitter)]
         if role in open_to_them:
             return
         choice = ", ".join(open_to_them) or "none at all"

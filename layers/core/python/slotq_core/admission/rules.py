@@ -149,7 +149,9 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     are all large enough."""
     choices = tuple(rights.choices(job))
     totals = {
-        pool.name: max(_unlimited(rights.total(job.person, its, pool.name)) for its in choices)
+        pool.name: max(
+            _unlimited(rights.total(job.person, class_name, pool.name)) for class_name in choices
+        )
         for pool in pools
     }
     if any(job.demand.slots <= total for total in totals.values()):
@@ -158,7 +160,7 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     if not any(totals.values()):
         raise ClassNotAllowed(
             f"user {job.person} may hold no slots in {asked}; "
-            f"{rights.told(job.person, list(totals))}",
+            f"{rights.limits_in_words(job.person, list(totals))}",
             field="Tags",
         )
     most = ", ".join(f"{total} in pool {pool}" for pool, total in totals.items())
@@ -265,10 +267,10 @@ def _named(
     if submission.pools:
         _check_pool_names(submission, by_name)
         return [by_name[name] for name in submission.pools]
-    open_to_it = [by_name[name] for name in by_default if name in by_name] or pools
-    offering = [pool for pool in open_to_it if pool.instance_type == submission.instance_type]
+    usable = [by_name[name] for name in by_default if name in by_name] or pools
+    offering = [pool for pool in usable if pool.instance_type == submission.instance_type]
     if not offering:
-        kinds = ", ".join(sorted({pool.instance_type for pool in open_to_it}))
+        kinds = ", ".join(sorted({pool.instance_type for pool in usable}))
         whose = f" of project {submission.project}" if by_default else ""
         raise InvalidRequest(
             f"no pool{whose} has instance type '{submission.instance_type}'; the pools{whose} "

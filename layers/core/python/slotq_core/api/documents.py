@@ -11,7 +11,7 @@ from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring.advice import notification_warnings, scheduler_warnings
 from slotq_core.operations.configuring.configurator import AppliedSettings
-from slotq_core.operations.overview import NOBODY
+from slotq_core.operations.overview import NO_SHARERS
 from slotq_core.privacy.identity import People
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.differences import differences
@@ -46,7 +46,7 @@ class DocumentRoutes:
     def list_projects(self) -> Response:
         manager = self._manager()
         settings, revision = manager.configuration.settings()
-        sharers = manager.overview.sharers() if settings.sharing.projects else NOBODY
+        sharers = manager.overview.sharers() if settings.sharing.projects else NO_SHARERS
         view = projects_view(
             settings, sharers.held, sharers.standings, sharers.budgets, revision=revision
         )
@@ -84,22 +84,21 @@ class DocumentRoutes:
         limit = number("limit", query, low=1, high=MOST_CHANGES) or MOST_CHANGES
         changes = [
             Recorded(
-                revision=it.revision,
-                who=it.who,
-                at=it.at,
-                pools=(it.before, it.after),
-                limits=(it.limits_before, it.limits_after),
-                sharing=it.sharing,
+                revision=change.revision,
+                who=change.who,
+                at=change.at,
+                pools=(change.before, change.after),
+                limits=(change.limits_before, change.limits_after),
+                sharing=change.sharing,
             )
-            for it in self._manager().configuration.changes(limit=limit)
+            for change in self._manager().configuration.changes(limit=limit)
         ]
         return json_answer(HTTPStatus.OK, changes_view(changes))
 
     def _applied(self, done: AppliedSettings, *, dry_run: bool = False) -> Response:
-        """The answer to a change. What an operator should know of scheduling and telling is said
-        with it."""
-        telling = self._manager().configuration.telling
-        warnings = [*scheduler_warnings(done.after), *notification_warnings(done.after, telling)]
+        """The answer to a change, with warnings about scheduling and notifications."""
+        mode = self._manager().configuration.notification_mode
+        warnings = [*scheduler_warnings(done.after), *notification_warnings(done.after, mode)]
         view = applied_view(
             differences(done.before, done.after),
             revision=done.revision,

@@ -32,7 +32,7 @@ class GroupRoutes:
         request: SignedRequest,
         views: Callable[[Iterable[Status]], Iterable[JobView]],
     ) -> None:
-        """`views` shows jobs, with the progress of those that run."""
+        """`views` shows jobs, with the summary of those that run."""
         self._manager, self._request, self._views = manager, request, views
 
     def submit(self) -> Response:
@@ -67,16 +67,16 @@ class GroupRoutes:
         return json_answer(HTTPStatus.OK, GroupsView(groups=[*shown], left_out=left_out))
 
     def _answer(self, code: HTTPStatus, status: GroupStatus, start: int = 0) -> Response:
-        """The page that starts at this place. The first one also tells of the sweep."""
+        """The page that starts at this place. The first page includes the sweep."""
         from slotq_core.wire.groups.sweep import sweep_view
         from slotq_core.wire.groups.views import group_view
 
         page, following = status.page(start)
-        tells_sweep = start == 0 and status.stored.sweep is not None
-        shown = status.members if tells_sweep else page
+        shows_sweep = start == 0 and status.stored.sweep is not None
+        shown = status.members if shows_sweep else page
         jobs = dict(zip(shown, self._views(shown.values()), strict=True))
         sweep = (
-            sweep_view(status.stored, jobs, shows_parameters=status.own) if tells_sweep else None
+            sweep_view(status.stored, jobs, shows_parameters=status.own) if shows_sweep else None
         )
         beside = group_view(_summary(status), [], status.reason, status.result, sweep=sweep)
         views = fitting_views([jobs[name] for name in page], beside=beside)
@@ -106,15 +106,13 @@ def _new_group(text: GroupText) -> NewGroup:
 def _summary(status: GroupStatus) -> GroupSummaryView:
     from slotq_core.wire.groups.views import gang_view, summary_view
 
-    standing, group = status.standing, status.stored.group
+    summary, group = status.summary, status.stored.group
     return summary_view(
         status.stored,
         (member.job.state for member in status.members.values()),
-        gang=gang_view(
-            group, needed=standing.needed, ready=standing.ready, missing=standing.missing
-        )
+        gang=gang_view(group, needed=summary.needed, ready=summary.ready, missing=summary.missing)
         if group.max_parallel is None
         else None,
-        state=standing.state or "",
-        message=standing.message,
+        state=summary.state or "",
+        message=summary.message,
     )

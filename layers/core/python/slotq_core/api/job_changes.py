@@ -1,4 +1,4 @@
-"""What a request wants of jobs: changes and retries, from its body. Imported with the first such
+"""Parse requests about jobs: changes and retries, from its body. Imported with the first such
 request."""
 
 from __future__ import annotations

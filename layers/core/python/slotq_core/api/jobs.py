@@ -49,7 +49,7 @@ class JobRoutes:
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def list_jobs(self) -> Response:
-        from slotq_core.operations.listing import ListCursor, question_of
+        from slotq_core.operations.jobs.listing import ListCursor, question_of
 
         query = self._request.query()
         states, wanted, limit = _selection(query)
@@ -79,9 +79,9 @@ class JobRoutes:
         from slotq_core.wire.job_changes import OutcomesView, parse_changes
 
         caller, changes = self._request.caller(), parse_changes(self._request.body())
-        outcomes = self._manager().bulk.run([wish_of(it) for it in changes], by=caller)
+        outcomes = self._manager().bulk.run([wish_of(change) for change in changes], by=caller)
         return json_answer(
-            HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes])
+            HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(outcome) for outcome in outcomes])
         )
 
     def _outcome(self, outcome: ChangeOutcome) -> OutcomeView:
@@ -114,8 +114,8 @@ class JobRoutes:
         return json_answer(HTTPStatus.OK, _view(status))
 
     def get_request(self, name: str) -> Response:
-        it = self._manager().jobs.request(name, by=self._request.caller())
-        view = RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
+        stored = self._manager().jobs.request(name, by=self._request.caller())
+        view = RequestView(name=name, request=dict(stored.request), withheld=list(stored.withheld))
         return json_answer(HTTPStatus.OK, view)
 
     def views(self, statuses: Iterable[Status]) -> list[JobView]:
@@ -138,13 +138,13 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
 
 def _wanted(query: Mapping[str, Sequence[str]]) -> JobFilter:
     names = (filter_.name for filter_ in FILTERS)
-    given: dict[str, Any] = {name: query[name][-1] for name in names if name in query}
-    if given.pop("project", None) is not None:
+    fields: dict[str, Any] = {name: query[name][-1] for name in names if name in query}
+    if fields.pop("project", None) is not None:
         wanted = (name.strip() for text in query["project"] for name in text.split(","))
-        given["projects"] = frozenset(wanted)
-    for key in {"since", "until"} & set(given):
-        given[key] = _moment(key, given[key])
-    return JobFilter(**given)
+        fields["projects"] = frozenset(wanted)
+    for key in {"since", "until"} & set(fields):
+        fields[key] = _moment(key, fields[key])
+    return JobFilter(**fields)
 
 
 def _moment(key: str, text: str) -> int:

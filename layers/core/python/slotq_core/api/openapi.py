@@ -121,7 +121,7 @@ def document() -> dict[str, Any]:
 
 
 def _add_sagemakers_fields(body: dict[str, Any]) -> None:
-    """Add the fields of SageMaker's that the door checks and the queue itself does not read."""
+    """Add the SageMaker fields that admission checks and the queue itself does not read."""
     request = known_shape()
     for name, shape in request.members.items():
         body["properties"].setdefault(name, _schema(shape))
@@ -175,18 +175,18 @@ NUMBERS = {
     "MOST_LOOKED_AT": MOST_LOOKED_AT,
     "MOST_MEMBERS": MOST_MEMBERS,
 }
-"""What stands for the numbers in the texts of the table of routes."""
+"""The numbers that replace `{MOST_…}` in the texts of the table of routes."""
 
 
 def _path(path: str) -> dict[str, Any]:
     """A path with its methods."""
-    named = [it for begin, it in _NAMED.items() if path.startswith(begin)]
+    named = [tag for begin, tag in _NAMED.items() if path.startswith(begin)]
     methods = {route.method.lower(): _operation(route) for route in ROUTES if route.path == path}
     return {"parameters": named, **methods} if named else {**methods}
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    told = {
+    texts = {
         "description": route.description.format(**NUMBERS),
         "parameters": [_in_query(parameter) for parameter in route.query],
         "requestBody": _body(route.body),
@@ -194,7 +194,7 @@ def _operation(route: Route) -> dict[str, Any]:
     return {
         "operationId": route.operation,
         "summary": route.summary.format(**NUMBERS),
-        **{key: value for key, value in told.items() if value},
+        **{key: value for key, value in texts.items() if value},
         "responses": _responses(route),
     }
 
@@ -233,8 +233,8 @@ def _project() -> dict[str, Any]:
 
 def _responses(route: Route) -> dict[str, Any]:
     answers: dict[int, dict[str, Any]] = {
-        it.status: {"description": it.meaning, "content": _content(it.model)}
-        for it in route.returns
+        returned.status: {"description": returned.meaning, "content": _content(returned.model)}
+        for returned in route.returns
     }
     for error in (*route.errors, 500, 503):
         answers[error] = {"description": _ERRORS[error], "content": _content("ErrorView")}

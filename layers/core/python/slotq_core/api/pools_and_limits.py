@@ -21,7 +21,10 @@ class PoolAndLimitRoutes:
     def list_pools(self) -> Response:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
-        pools = [pool_view(it.pool, size=it.size, used=it.used) for it in manager.overview.pools()]
+        pools = [
+            pool_view(pool.pool, size=pool.size, used=pool.used)
+            for pool in manager.overview.pools()
+        ]
         return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
 
     def set_pool(self, name: str) -> Response:
@@ -35,18 +38,20 @@ class PoolAndLimitRoutes:
         return self.list_pools()
 
     def get_limits(self) -> Response:
-        it = self._manager().overview.limits(caller=self._request.caller())
+        status = self._manager().overview.limits(caller=self._request.caller())
         own = OwnLimitsView(
-            caller=it.caller,
-            counted_as=it.counted_as,
-            waiting=it.own.waiting,
-            waiting_used=it.use.waiting,
-            submissions=it.own.submissions,
-            submissions_used=it.use.submissions,
-            priority=it.own.priority,
+            caller=status.caller,
+            counted_as=status.counted_as,
+            waiting=status.own.waiting,
+            waiting_used=status.use.waiting,
+            submissions=status.own.submissions,
+            submissions_used=status.use.submissions,
+            priority=status.own.priority,
         )
-        stand = it.stand
-        view = limits_view(stand.limits, revision=stand.revision, own=own, use=stand.use)
+        configuration = status.configuration
+        view = limits_view(
+            configuration.limits, revision=configuration.revision, own=own, use=configuration.use
+        )
         return json_answer(HTTPStatus.OK, view)
 
     def set_limits(self) -> Response:

@@ -10,7 +10,7 @@ from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.manager import QueueManager
-from slotq_core.operations.listing import MOST_ANSWER
+from slotq_core.operations.jobs.listing import MOST_ANSWER
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
 
 if TYPE_CHECKING:
@@ -40,8 +40,12 @@ class QueueRoutes:
         caller, permissions = self._request.caller(), self._manager().authorizer.now()
         people = permissions.people
         projects = [
-            MembershipView(name=it.project, role=it.role.name.lower(), default=it.default)
-            for it in permissions.memberships(caller)
+            MembershipView(
+                name=membership.project,
+                role=membership.role.name.lower(),
+                default=membership.default,
+            )
+            for membership in permissions.memberships(caller)
         ]
         view = MeView(
             caller=caller,
@@ -62,7 +66,9 @@ class QueueRoutes:
 
 def _findings(found: Iterable[Finding]) -> Response:
     views = [
-        FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
-        for it in found
+        FindingView(
+            kind=finding.kind, subject=finding.subject, text=finding.text, mended=finding.mended
+        )
+        for finding in found
     ]
     return json_answer(HTTPStatus.OK, DoctorView(findings=views))

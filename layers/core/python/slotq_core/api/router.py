@@ -73,8 +73,8 @@ class Router:
         self, *, not_found: Handler, before: Callable[[str, str], None] = lambda *_: None
     ) -> None:
         """`not_found` answers if no route matches; it receives None. `before` is called before each
-        route's answer, with the path and the method of the route; an error of it is answered
-        instead."""
+        route's answer, with the path and the method of the route; if it raises, its error is
+        answered."""
         self._not_found, self._before = not_found, before
         self._routes: list[tuple[str, str, Answer]] = []
         self._handlers: dict[type[Exception], Handler] = {}
@@ -117,10 +117,10 @@ class Router:
         return answer(**named)
 
 
-def _named(path: str, given: str) -> Mapping[str, str] | None:
-    """The named parts of a given path; None if it is another path. Slashes at its end are no
-    part."""
-    parts, found = path.split("/"), given.rstrip("/").split("/")
+def _named(path: str, requested: str) -> Mapping[str, str] | None:
+    """The named parts of a requested path; None if the path differs. Trailing slashes are
+    ignored."""
+    parts, found = path.split("/"), requested.rstrip("/").split("/")
     if len(parts) != len(found):
         return None
     named = {}

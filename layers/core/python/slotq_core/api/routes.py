@@ -42,13 +42,13 @@ _ROUTES: Mapping[tuple[str, str], Route] = {(route.path, route.method): route fo
 UNAVAILABLE, INTERNAL_ERROR = "unavailable", "internal_error"
 """The codes of the queue's own errors."""
 OTHER = "OTHER"
-"""Stands for every method that is not listed here."""
+"""Any method that is not listed here."""
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
 
 
 class Handlers:
-    """The functions that answer, bound to one manager. Those of jobs come with the API; each other
-    group is imported with its first request: it costs a cold start more than most requests need."""
+    """The functions that answer, bound to one manager. Those of jobs are imported with the API, any
+    other group with its first request, to keep cold starts short."""
 
     def __init__(
         self,

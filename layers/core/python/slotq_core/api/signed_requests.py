@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from slotq_core.api.router import Response, Router
 from slotq_core.api.table.route import DRY_RUN
 from slotq_core.errors import InvalidRequest, Refused
-from slotq_core.operations.listing import MOST_ANSWER
+from slotq_core.operations.jobs.listing import MOST_ANSWER
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -91,12 +91,12 @@ def number(
 
 def switch(key: str, query: Mapping[str, Sequence[str]]) -> bool:
     """`true` or `false` from the query; False if absent. Raises InvalidRequest."""
-    given = {*query.get(key, ("false",))}
-    for text in sorted(given - {"true", "false"}):
+    values = {*query.get(key, ("false",))}
+    for text in sorted(values - {"true", "false"}):
         raise InvalidRequest(f"{key} takes true or false, not '{text[:40]}'", field=key)
-    if len(given) > 1:
+    if len(values) > 1:
         raise InvalidRequest(f"{key} is given as true and as false", field=key)
-    return "true" in given
+    return "true" in values
 
 
 def fitting_views(views: Sequence[V], *, beside: BaseModel | None = None) -> Sequence[V]:

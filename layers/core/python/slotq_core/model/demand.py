@@ -134,8 +134,8 @@ class Demand(Mapping[str, int]):
     def total(cls, demands: Iterable[Demand]) -> Demand:
         """The sum of many demands; faster than repeated addition."""
         amounts: dict[str, int] = {}
-        for each in map(_amounts_of, demands):
-            for name, amount in each.items():
+        for part in map(_amounts_of, demands):
+            for name, amount in part.items():
                 amounts[name] = amounts.get(name, 0) + amount
         return _made(amounts)
 

@@ -114,12 +114,12 @@ class JobSettings:
     )
 
 
-SETTINGS = tuple(each.name for each in fields(JobSettings))
+SETTINGS = tuple(setting.name for setting in fields(JobSettings))
 
 
-def settings_of(given: JobSettings) -> dict[str, Any]:
+def settings_of(source: JobSettings) -> dict[str, Any]:
     """The settings in a submission or a job, by field."""
-    return {name: getattr(given, name) for name in SETTINGS}
+    return {name: getattr(source, name) for name in SETTINGS}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

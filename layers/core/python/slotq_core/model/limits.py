@@ -56,8 +56,8 @@ class Limits:
     @property
     def count_anything(self) -> bool:
         """Whether any limit needs counting; a priority limit does not."""
-        each: tuple[CallerLimits | CallerRule, ...] = (self.each, *self.rules)
-        callers = any(one.waiting or one.submissions for one in each)
+        limits: tuple[CallerLimits | CallerRule, ...] = (self.each, *self.rules)
+        callers = any(one.waiting or one.submissions for one in limits)
         return bool(callers or self.waiting_in_all or self.lines)
 
 

@@ -40,7 +40,7 @@ class Outlook:
 
     def with_times(self, *times: KnownTime) -> Outlook:
         """This outlook with more times, in order."""
-        every = sorted((*self.times, *times), key=lambda each: (each.at, each.pool, each.cause))
+        every = sorted((*self.times, *times), key=lambda time: (time.at, time.pool, time.cause))
         return Outlook(
             rooms=self.rooms, spared=self.spared, reserved=self.reserved, times=tuple(every)
         )

@@ -191,7 +191,7 @@ NOTHING_SPENT = Spending()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BudgetStanding:
+class BudgetStatus:
     """What a project has spent of its budget at one moment, what runs included."""
 
     project: str

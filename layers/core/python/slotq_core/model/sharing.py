@@ -86,8 +86,8 @@ class Sharing:
             return self
         return replace(
             self,
-            departments=tuple(replace(each, weight=None) for each in self.departments),
-            projects=tuple(replace(each, weight=None) for each in self.projects),
+            departments=tuple(replace(department, weight=None) for department in self.departments),
+            projects=tuple(replace(project, weight=None) for project in self.projects),
         )
 
     @property
@@ -96,7 +96,7 @@ class Sharing:
         return bool(self.users or self.user_groups)
 
     def project(self, name: str) -> Project | None:
-        return next((each for each in self.projects if each.name == name), None)
+        return next((project for project in self.projects if project.name == name), None)
 
 
 NO_SHARING = Sharing()

@@ -55,7 +55,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StandingQueue:
+class QueueSnapshot:
     """The whole queue at one moment: what the next pass decides on, and the jobs that come into it
     later. For those who want to reckon on with it (`GET /scenario`)."""
 

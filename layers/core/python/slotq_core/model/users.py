@@ -62,13 +62,24 @@ Classes = Mapping[str, PriorityClass]
 
 def classes_of(configured: Iterable[PriorityClass]) -> Classes:
     """The configured classes; if there are none, HFAI's."""
-    ordered = sorted(configured, key=lambda each: -each.value)
-    return {each.name: each for each in ordered if each.name != AUTO} if ordered else _HFAIS
+    ordered = sorted(configured, key=lambda priority_class: -priority_class.value)
+    return (
+        {
+            priority_class.name: priority_class
+            for priority_class in ordered
+            if priority_class.name != AUTO
+        }
+        if ordered
+        else _HFAIS
+    )
 
 
 def names_by_value(classes: Classes) -> Mapping[int, str]:
     """The class of each value; among equal values, the first."""
-    return {each.value: each.name for each in reversed(tuple(classes.values()))}
+    return {
+        priority_class.value: priority_class.name
+        for priority_class in reversed(tuple(classes.values()))
+    }
 
 
 UserLimits = Mapping[str, Mapping[str, int]]

@@ -51,8 +51,8 @@ def _event(before: Job, after: Job) -> JobEvent | None:
     if after.state is JobState.COMPLETED:
         return JobEvent.FINISHED
     if after.state in TERMINAL_STATES:
-        by_its_user = after.state is JobState.CANCELLED and after.cause in _WANTED
-        return None if by_its_user else JobEvent.FAILED
+        by_user = after.state is JobState.CANCELLED and after.cause in _WANTED
+        return None if by_user else JobEvent.FAILED
     if before.active and after.state in QUEUED_STATES:
         return _of_lost_slots(before, after)
     return None

@@ -66,7 +66,7 @@ def fault_in_url(value: object) -> str:
     host = parts.hostname or ""
     if host in SLACK_HOSTS:
         return f"a URL of Slack is a secret: write slack instead of webhook; {_STORE}"
-    if any(host == each or host.endswith(f".{each}") for each in _WITH_TOKENS):
+    if any(host == domain or host.endswith(f".{domain}") for domain in _WITH_TOKENS):
         return "this service's URLs are secrets, and it checks no signature: use an SNS topic"
     return fault_in_host(parts, loopback=True)
 
@@ -147,7 +147,10 @@ def _address(host: str) -> str | None:
 def _split(value: object) -> SplitResult | None:
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isascii():
         return None
-    if any(each.isspace() or not each.isprintable() or each in '\\"<>^`{|}' for each in value):
+    if any(
+        character.isspace() or not character.isprintable() or character in '\\"<>^`{|}'
+        for character in value
+    ):
         return None
     try:
         parts = urlsplit(value)

@@ -57,8 +57,10 @@ def digest_title(rule: Notification, day: str) -> str:
 
 def digest_text(rule: Notification, day: str, counts: Mapping[str, int]) -> str:
     """Return how often each event has happened on a day (UTC)."""
-    told = [f"{counts[each.value]} {each.value}" for each in JobEvent if counts.get(each.value)]
-    return f"{_about(rule)} on {day} (UTC): {', '.join(told) or 'nothing happened'}."
+    counted = [
+        f"{counts[event.value]} {event.value}" for event in JobEvent if counts.get(event.value)
+    ]
+    return f"{_about(rule)} on {day} (UTC): {', '.join(counted) or 'nothing happened'}."
 
 
 def test_title(rule: Notification) -> str:
@@ -75,7 +77,7 @@ def test_text(rule: Notification) -> str:
 def clean(words: str) -> str:
     """Return foreign words as one line of printable text, cut to LONGEST."""
     line = " ".join(words.split())
-    line = "".join(each for each in line if each.isprintable())
+    line = "".join(character for character in line if character.isprintable())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 

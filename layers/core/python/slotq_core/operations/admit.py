@@ -54,7 +54,7 @@ class Admitter:
         self._store, self._clock = store, clock
 
     @contextmanager
-    def counted(self, job: Job, stand: Configuration) -> Iterator[LineRights]:
+    def counted(self, job: Job, configuration: Configuration) -> Iterator[LineRights]:
         """Count the new job while the caller stores it; yield what it may do about lines. A refusal
         inside the block takes the count back; so does NoSuchLine, which becomes one.
 
@@ -62,41 +62,41 @@ class Admitter:
         in its minute, or guessing names would have no limit. Repeating a submission is free.
         Raises PriorityTooHigh and LimitReached.
         """
-        _check_rights(job, stand)
-        if not _counts(stand):
+        _check_rights(job, configuration)
+        if not _counts(configuration):
             yield ANY_LINE
             return
         taken: list[_Taken] = []
         use = CallerUse()
         try:
-            self._take(lambda now: self._try(job, now, taken), stand)
-            use = next((each.use for each in taken if each.of_caller), use)
-            yield self._line_rights(job.submitter, stand, use)
+            self._take(lambda now: self._try(job, now, taken), configuration)
+            use = next((counter.use for counter in taken if counter.of_caller), use)
+            yield self._line_rights(job.submitter, configuration, use)
         except (Refused, NoSuchLine) as error:
             guessed = isinstance(error, NameTaken) and not isinstance(error, StoredAlready)
-            for each in taken:
-                minute = None if guessed and each.of_caller else each.minute
-                self._store.counters.give_back(each.name, minute=minute)
+            for counter in taken:
+                minute = None if guessed and counter.of_caller else counter.minute
+                self._store.counters.give_back(counter.name, minute=minute)
             if isinstance(error, NoSuchLine):
-                raise self._line_refusal(job.submitter, stand, use) from None
+                raise self._line_refusal(job.submitter, configuration, use) from None
             raise
 
-    def _line_rights(self, caller: str, stand: Configuration, use: CallerUse) -> LineRights:
-        limits = stand.limits
+    def _line_rights(self, caller: str, configuration: Configuration, use: CallerUse) -> LineRights:
+        limits = configuration.limits
         if not limits.lines:
             return ANY_LINE
-        opens = caller_limits.opens_lines(limits, stand.use)
+        opens = caller_limits.opens_lines(limits, configuration.use)
         if not (opens and use.lines < caller_limits.lines_of_one(limits)):
             return LineRights(opens_line=False)
-        return LineRights(opener=caller_limits.counted_as(limits, caller, stand.people))
+        return LineRights(opener=caller_limits.counted_as(limits, caller, configuration.people))
 
-    def _line_refusal(self, by: str, stand: Configuration, use: CallerUse) -> LimitReached:
-        if not caller_limits.opens_lines(stand.limits, stand.use):
-            return caller_limits.lines_refusal(stand.limits)
-        own = caller_limits.of_caller(stand.limits, by)
-        name = caller_limits.counted_as(stand.limits, by, stand.people)
+    def _line_refusal(self, by: str, configuration: Configuration, use: CallerUse) -> LimitReached:
+        if not caller_limits.opens_lines(configuration.limits, configuration.use):
+            return caller_limits.lines_refusal(configuration.limits)
+        own = caller_limits.of_caller(configuration.limits, by)
+        name = caller_limits.counted_as(configuration.limits, by, configuration.people)
         return caller_limits.line_refusal(
-            stand.limits, own, use, caller=name, now=self._clock.now()
+            configuration.limits, own, use, caller=name, now=self._clock.now()
         )
 
     def entering(self, change: Change, *, by: str) -> Sequence[Job]:
@@ -112,20 +112,25 @@ class Admitter:
             opener = self._opened(by, self._store.configuration.read())
         return self._store.decisions.commit([change], opener=opener)
 
-    def _opened(self, by: str, stand: Configuration) -> str:
+    def _opened(self, by: str, configuration: Configuration) -> str:
         """Count a line that the caller opens by a change. Return the name that the caller is
         counted under."""
-        name, minute = caller_limits.counted_as(stand.limits, by, stand.people), self._minute()
-        counters, own = self._store.counters, caller_limits.of_caller(stand.limits, by)
-        if not (stand.limits.lines or own.submissions):
+        name, minute = (
+            caller_limits.counted_as(configuration.limits, by, configuration.people),
+            self._minute(),
+        )
+        counters, own = self._store.counters, caller_limits.of_caller(configuration.limits, by)
+        if not (configuration.limits.lines or own.submissions):
             return ""
-        if not caller_limits.opens_lines(stand.limits, stand.use) or not counters.open_line(
+        if not caller_limits.opens_lines(
+            configuration.limits, configuration.use
+        ) or not counters.open_line(
             name,
             minute=minute,
-            lines=caller_limits.lines_of_one(stand.limits),
+            lines=caller_limits.lines_of_one(configuration.limits),
             submissions=own.submissions,
         ):
-            raise self._line_refusal(by, stand, counters.use(name, minute=minute))
+            raise self._line_refusal(by, configuration, counters.use(name, minute=minute))
         return name
 
     def check_room(self, caller: str) -> None:
@@ -134,13 +139,13 @@ class Admitter:
         look = self._looking(1)
         self._take(lambda now: self._of_caller(caller, now, look), self._store.configuration.read())
 
-    def check(self, jobs: Sequence[Job], stand: Configuration) -> None:
+    def check(self, jobs: Sequence[Job], configuration: Configuration) -> None:
         """Raises what `counted` would raise if one caller submitted these jobs of one project now.
         Counts nothing; costs a read for each counter that bounds them, and where the queue's lines
         are bounded, for each line."""
         for job in jobs:
-            _check_rights(job, stand)
-        if not jobs or not _counts(stand):
+            _check_rights(job, configuration)
+        if not jobs or not _counts(configuration):
             return
         caller, project = jobs[0].submitter, jobs[0].project
         look = self._looking(len(jobs))
@@ -149,13 +154,13 @@ class Admitter:
                 self._of_caller(caller, now, look)
                 or self._of_project(now.sharing.project(project), look)
             ),
-            stand,
+            configuration,
         )
-        use = self.use(caller, stand) if stand.limits.lines else CallerUse()
-        if not self._line_rights(caller, stand, use).opens_line and not all(
+        use = self.use(caller, configuration) if configuration.limits.lines else CallerUse()
+        if not self._line_rights(caller, configuration, use).opens_line and not all(
             self._store.jobs.has_line_of(job) for job in jobs
         ):
-            raise self._line_refusal(caller, stand, use)
+            raise self._line_refusal(caller, configuration, use)
 
     @contextmanager
     def moving(self, change: Change) -> Iterator[None]:
@@ -167,16 +172,18 @@ class Admitter:
         if job.project == origin or job.state not in QUEUED_STATES:
             yield
             return
-        stand, taken = self._store.configuration.read(), list[_Taken]()
+        configuration, taken = self._store.configuration.read(), list[_Taken]()
         count = self._counting(taken)
-        self._take(lambda now: self._of_project(now.sharing.project(job.project), count), stand)
+        self._take(
+            lambda now: self._of_project(now.sharing.project(job.project), count), configuration
+        )
         try:
             yield
         except (Refused, Conflict):
-            for each in taken:
-                self._store.counters.give_back(each.name, minute=each.minute)
+            for counter in taken:
+                self._store.counters.give_back(counter.name, minute=counter.minute)
             raise
-        if _is_counted(stand.sharing.project(origin)):
+        if _is_counted(configuration.sharing.project(origin)):
             name = caller_limits.project_counter(origin)
             self._store.counters.give_back(name, minute=None)
 
@@ -189,69 +196,82 @@ class Admitter:
                 if job.state in QUEUED_STATES:
                     self._store.counters.take(name, minute=None, limits=NO_LIMIT)
 
-    def use(self, caller: str, stand: Configuration) -> CallerUse:
+    def use(self, caller: str, configuration: Configuration) -> CallerUse:
         """Return what is counted for this caller."""
-        name = caller_limits.counted_as(stand.limits, caller, stand.people)
+        name = caller_limits.counted_as(configuration.limits, caller, configuration.people)
         return self._store.counters.use(name, minute=self._minute())
 
-    def audit(self, stand: Configuration | None = None) -> None:
+    def audit(self, configuration: Configuration | None = None) -> None:
         """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
-        counter is stored and the last recorded use was zero. `stand`: the configuration, if it has
-        just been read."""
-        stand, counters = stand or self._store.configuration.read(), self._store.counters
-        if not _counts(stand):
+        counter is stored and the last recorded use was zero. `configuration`: read just before;
+        None: read it."""
+        configuration, counters = (
+            configuration or self._store.configuration.read(),
+            self._store.counters,
+        )
+        if not _counts(configuration):
             return
         kept = counters.all()  # Read first: later submissions stay counted.
-        if not kept and stand.use == NOTHING_USED:
+        if not kept and configuration.use == NOTHING_USED:
             return
         census = counters.census()
         waiting = Tally[str]()
         for submitter, number in census.waiting.items():
-            waiting[caller_limits.counted_as(stand.limits, submitter, stand.people)] += number
+            waiting[
+                caller_limits.counted_as(configuration.limits, submitter, configuration.people)
+            ] += number
         together = waiting.total()
         for project, number in census.projects.items():
-            if _is_counted(stand.sharing.project(project)):
+            if _is_counted(configuration.sharing.project(project)):
                 waiting[caller_limits.project_counter(project)] += number
         minute = self._minute()
         known = {*kept, *waiting}
-        lines = caller_limits.payers(stand.limits, stand.people, census.open_lines, known)
+        lines = caller_limits.payers(
+            configuration.limits, configuration.people, census.open_lines, known
+        )
         for caller in sorted({*known, *lines}):
             seen = kept.get(caller, Counter())
             counters.correct(
                 caller, seen, waiting=waiting[caller], minute=minute, lines=lines[caller]
             )
         use = QueueUse(waiting=together, lines=census.lines)
-        if use != stand.use:
+        if use != configuration.use:
             counters.set_queue_use(use)
 
     def _take(
-        self, count: Callable[[Configuration], LimitReached | None], stand: Configuration
+        self, count: Callable[[Configuration], LimitReached | None], configuration: Configuration
     ) -> None:
         """Count by `count`, which returns the limit that is reached, if any; once more after a
         recount. Raises LimitReached."""
-        refused = count(stand)
+        refused = count(configuration)
         if refused is not None and self._may_recount(refused):
             self.audit()
             refused = count(self._store.configuration.read())
         if refused is not None:
             raise refused
 
-    def _try(self, job: Job, stand: Configuration, taken: list[_Taken]) -> LimitReached | None:
+    def _try(
+        self, job: Job, configuration: Configuration, taken: list[_Taken]
+    ) -> LimitReached | None:
         """Count one submission of the caller and the project; note in `taken` what is counted."""
         count = self._counting(taken)
-        by_caller = stand.limits.count_anything and not any(each.of_caller for each in taken)
-        if by_caller and (refused := self._of_caller(job.submitter, stand, count)):
+        by_caller = configuration.limits.count_anything and not any(
+            counter.of_caller for counter in taken
+        )
+        if by_caller and (refused := self._of_caller(job.submitter, configuration, count)):
             return refused
-        return self._of_project(stand.sharing.project(job.project), count)
+        return self._of_project(configuration.sharing.project(job.project), count)
 
-    def _of_caller(self, caller: str, stand: Configuration, ask: _Ask) -> LimitReached | None:
+    def _of_caller(
+        self, caller: str, configuration: Configuration, ask: _Ask
+    ) -> LimitReached | None:
         """The limit of the queue or the caller that leaves no room, if any."""
         try:
-            caller_limits.check_queue(stand.limits, stand.use)
+            caller_limits.check_queue(configuration.limits, configuration.use)
         except QueueFull as full:
             return full
-        own = caller_limits.of_caller(stand.limits, caller)
-        name = caller_limits.counted_as(stand.limits, caller, stand.people)
+        own = caller_limits.of_caller(configuration.limits, caller)
+        name = caller_limits.counted_as(configuration.limits, caller, configuration.people)
         use = ask(_Taken(name=name, minute=self._minute(), of_caller=True), own)
         if use is None:
             return None
@@ -324,15 +344,17 @@ _Ask = Callable[[_Taken, CallerLimits], CallerUse | None]
 """Returns the use of a counter whose limit is reached; None: there is room."""
 
 
-def _check_rights(job: Job, stand: Configuration) -> None:
+def _check_rights(job: Job, configuration: Configuration) -> None:
     """Raises PriorityTooHigh."""
-    caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
-    caller_limits.check_class(stand.limits, job, caller=job.submitter)
+    caller_limits.check_priority(configuration.limits, job.priority, caller=job.submitter)
+    caller_limits.check_class(configuration.limits, job, caller=job.submitter)
 
 
-def _counts(stand: Configuration) -> bool:
+def _counts(configuration: Configuration) -> bool:
     """Whether any limit needs counting."""
-    return stand.limits.count_anything or any(map(_is_counted, stand.sharing.projects))
+    return configuration.limits.count_anything or any(
+        map(_is_counted, configuration.sharing.projects)
+    )
 
 
 def _is_counted(project: Project | None) -> bool:

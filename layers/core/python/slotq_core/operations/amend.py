@@ -66,7 +66,7 @@ class Amendment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """The wish to submit an ended job's request again, as another job."""
+    """Submit an ended job's request again, as another job."""
 
     renamed: Callable[[Request, str], tuple[Submission, Request]]
     """Returns the new submission and its request for the old request and the new name. May raise
@@ -112,16 +112,19 @@ class ChangedJob:
     """A job after a requested change."""
 
     job: Job
-    anew: bool
+    written: bool
     """True if something was written; False if the job was already so."""
     notices: tuple[str, ...] = ()
-    """What the user should know of the change, as sentences."""
+    """Notices for the user about the change, as sentences."""
 
 
 def notices_of(change: Change) -> tuple[str, ...]:
-    """Return what the user should know of a change, as sentences."""
-    given, request = change.after.checkpoints and not change.before.checkpoints, change.request
-    if not given or request is None or without_provided_checkpoints(request) is request:
+    """Return the notices for the user about a change, as sentences."""
+    newly_provided, request = (
+        change.after.checkpoints and not change.before.checkpoints,
+        change.request,
+    )
+    if not newly_provided or request is None or without_provided_checkpoints(request) is request:
         return ()
     return (notice(request),)
 
@@ -204,7 +207,7 @@ def _moved(job: Job, revision: Revision, admitted: Job, by: str) -> Job:
 
 
 def in_project(job: Job, project: str, *, by: str) -> Job:
-    """Return the job in that project. The message of a job without slots tells of the move."""
+    """Return the job in that project. The message of a job without slots reports the move."""
     if job.active:
         return replace(job, project=project)
     origin = f"from project {job.project} " if job.project else ""
@@ -257,8 +260,8 @@ def amended(
 
 
 def orders_stop(before: Job, after: Job) -> bool:
-    """Whether a change has ordered the job's attempt to be stopped. An order from before is left to
-    who gave it: its grace may not be over."""
+    """Whether this change orders the job's attempt to stop. An earlier order does not count: its
+    own handler carries it out, after its grace."""
     earlier = before.attempt.stop if before.attempt else None
     return after.attempt is not None and after.attempt.stop not in {None, earlier}
 

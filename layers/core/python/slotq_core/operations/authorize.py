@@ -62,11 +62,11 @@ class Authorizer:
         none of them: a project in which the caller has no role is as unknown as any other. Without
         projects nothing is raised."""
         permissions = self.now()
-        known = [each.name for each in permissions.sharing.projects]
+        known = [project.name for project in permissions.sharing.projects]
         if not known:
             return
         if to is not None and not permissions.is_operator(to):
-            known = [each.project for each in permissions.memberships(to)]
+            known = [membership.project for membership in permissions.memberships(to)]
         if missing := min(set(projects).difference(known), default=None):
             raise NoSuchProject(unknown("project", missing, known, whose="your"), field="project")
 

@@ -46,7 +46,7 @@ class ChangeOutcome:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Done:
     outcome: ChangeOutcome
-    anew: bool = False
+    written: bool = False
     """Whether something was written."""
 
 
@@ -67,13 +67,12 @@ class Bulk:
         stop: Callable[[Job], None],
         wake: Callable[[], None],
     ) -> None:
-        """Set up the bulk operation. `decide` computes what a requested change does, `fulfil`
-        commits one change alone, and `stop` stops the attempt that a committed change stops. None
-        of these asks for a pass; `wake` does."""
+        """`decide` computes what a requested change does. `fulfil` commits one change alone. `stop`
+        stops the attempt that a committed change stops. Only `wake` requests a pass."""
         self._decisions, self._clock = decisions, clock
         self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
 
-    def run(self, wishes: Sequence[ChangeRequest], *, by: str) -> list[ChangeOutcome]:
+    def run(self, changes: Sequence[ChangeRequest], *, by: str) -> list[ChangeOutcome]:
         """Return an outcome for each change, in the given order. A refused change stops no other.
 
         Raises Unavailable if nothing could be done.
@@ -81,17 +80,17 @@ class Bulk:
         until = self._clock.now() + BUDGET
         done: list[_Done] = []
         try:
-            self._fulfil_until(until, wishes, by, done)
+            self._fulfil_until(until, changes, by, done)
         finally:
-            if any(it.anew for it in done):
+            if any(change.written for change in done):
                 self._wake()
-        outcomes = [it.outcome for it in done]
-        return outcomes + [_not_reached(wish) for wish in wishes[len(outcomes) :]]
+        outcomes = [change.outcome for change in done]
+        return outcomes + [_not_reached(change) for change in changes[len(outcomes) :]]
 
     def _fulfil_until(
-        self, until: int, wishes: Sequence[ChangeRequest], by: str, done: list[_Done]
+        self, until: int, changes: Sequence[ChangeRequest], by: str, done: list[_Done]
     ) -> None:
-        for batch in _batches(wishes):
+        for batch in _batches(changes):
             if done and self._clock.now() >= until:
                 return
             try:
@@ -105,30 +104,32 @@ class Bulk:
                 return
 
     def _together(self, batch: Sequence[ChangeRequest], by: str, done: list[_Done]) -> None:
-        """Commit the batch in one transaction. Commit each change alone if somebody else changes
+        """Commit the batch in one transaction. Commit each change alone if another handler changes
         one of the jobs meanwhile, if the batch is too large for one transaction, or if a change
-        opens a line, for which the limits are asked."""
-        decided = [self._decided(wish, by) for wish in batch]
+        opens a line, which the limits must allow."""
+        decided = [self._decided(request, by) for request in batch]
         try:
-            jobs = iter(self._committed([it for it in decided if isinstance(it, Change)]))
+            jobs = iter(
+                self._committed([change for change in decided if isinstance(change, Change)])
+            )
         except Conflict:
-            done.extend(self._alone(wish, by) for wish in batch)
+            done.extend(self._alone(request, by) for request in batch)
             return
-        for wish, it in zip(batch, decided, strict=True):
-            if isinstance(it, SlotQError):
-                done.append(_Done(outcome=ChangeOutcome(name=wish.name, error=it)))
-            elif isinstance(it, Job):
-                done.append(_done(wish, ChangedJob(job=it, anew=False)))
+        for request, result in zip(batch, decided, strict=True):
+            if isinstance(result, SlotQError):
+                done.append(_Done(outcome=ChangeOutcome(name=request.name, error=result)))
+            elif isinstance(result, Job):
+                done.append(_done(request, ChangedJob(job=result, written=False)))
             else:
                 job = next(jobs)
-                changed = ChangedJob(job=job, anew=True, notices=notices_of(it))
-                done.append(_done(wish, changed))
-                if wish.stops and orders_stop(it.before, job):
+                changed = ChangedJob(job=job, written=True, notices=notices_of(result))
+                done.append(_done(request, changed))
+                if request.stops and orders_stop(result.before, job):
                     self._stop(job)
 
-    def _decided(self, wish: ChangeRequest, by: str) -> Change | Job | SlotQError:
+    def _decided(self, request: ChangeRequest, by: str) -> Change | Job | SlotQError:
         try:
-            return self._decide(wish, by)
+            return self._decide(request, by)
         except Unavailable:
             raise
         except SlotQError as error:
@@ -140,34 +141,34 @@ class Bulk:
             raise Conflict("too large for one transaction")
         return self._decisions.commit(changes, opens_line=False) if changes else ()
 
-    def _alone(self, wish: ChangeRequest, by: str) -> _Done:
+    def _alone(self, request: ChangeRequest, by: str) -> _Done:
         try:
-            changed = self._fulfil(wish, by)
+            changed = self._fulfil(request, by)
         except Unavailable:
             raise
         except SlotQError as error:
-            return _Done(outcome=ChangeOutcome(name=wish.name, error=error))
-        return _done(wish, changed)
+            return _Done(outcome=ChangeOutcome(name=request.name, error=error))
+        return _done(request, changed)
 
 
-def _batches(wishes: Iterable[ChangeRequest]) -> Iterator[list[ChangeRequest]]:
+def _batches(requests: Iterable[ChangeRequest]) -> Iterator[list[ChangeRequest]]:
     """Split the changes into batches, in order: no job twice in one batch, each retry and each move
     to another project alone."""
     batch: list[ChangeRequest] = []
-    for wish in wishes:
-        if batch and not _joins(wish, batch):
+    for request in requests:
+        if batch and not _joins(request, batch):
             yield batch
             batch = []
-        batch.append(wish)
+        batch.append(request)
     yield batch
 
 
-def _joins(wish: ChangeRequest, batch: Sequence[ChangeRequest]) -> bool:
+def _joins(request: ChangeRequest, batch: Sequence[ChangeRequest]) -> bool:
     return (
         len(batch) < JOBS_PER_COMMIT
-        and not wish.is_counted
+        and not request.is_counted
         and not batch[-1].is_counted
-        and wish.name not in {it.name for it in batch}
+        and request.name not in {other.name for other in batch}
     )
 
 
@@ -175,12 +176,12 @@ def _size(change: Change) -> int:
     return len(json.dumps(change.request)) if change.request is not None else 0
 
 
-def _done(wish: ChangeRequest, changed: ChangedJob) -> _Done:
+def _done(request: ChangeRequest, changed: ChangedJob) -> _Done:
     status = Status(job=changed.job, notices=changed.notices)
-    outcome = ChangeOutcome(name=wish.name, status=status)
-    return _Done(outcome=outcome, anew=changed.anew)
+    outcome = ChangeOutcome(name=request.name, status=status)
+    return _Done(outcome=outcome, written=changed.written)
 
 
-def _not_reached(wish: ChangeRequest) -> ChangeOutcome:
+def _not_reached(request: ChangeRequest) -> ChangeOutcome:
     error = NotReached("time ran out before this change; send it again")
-    return ChangeOutcome(name=wish.name, error=error)
+    return ChangeOutcome(name=request.name, error=error)

@@ -131,11 +131,11 @@ class DecisionsInParts:
         found = [(self._job(before.name), before, after) for before, after in decision.steps]
         match decision.kind:
             case PartsKind.START:
-                left = [each for each in map(_start, *zip(*found, strict=True)) if each]
+                left = [change for change in map(_start, *zip(*found, strict=True)) if change]
             case PartsKind.FINISH:
-                left = [each for each in map(_finished, *zip(*found, strict=True)) if each]
+                left = [change for change in map(_finished, *zip(*found, strict=True)) if change]
             case PartsKind.UNDO:
-                left = [each for each in map(_undone, *zip(*found, strict=True)) if each]
+                left = [change for change in map(_undone, *zip(*found, strict=True)) if change]
         done = self._commit_rest(decision, left)
         if decision.kind is PartsKind.UNDO:
             return ()
@@ -173,7 +173,7 @@ def _start(job: Job | None, before: Job, after: Job) -> Change | None:
 
 
 def _finished(job: Job | None, before: Job, after: Job) -> Change | None:
-    """The change of a job as decided; None if there is none left to make."""
+    """The decided change of the job; None if it has already been made."""
     if job is None:
         return None
     decided = after if job.version == before.version else stopped_as(after, job)
@@ -188,9 +188,9 @@ def _undone(job: Job | None, before: Job, after: Job) -> Change | None:
     if job.state is not JobState.STARTING or job.attempt.created:
         return None
     started = {
-        each.name: getattr(before, each.name)
-        for each in fields(Job)
-        if each.name != "version" and getattr(before, each.name) != getattr(after, each.name)
+        field.name: getattr(before, field.name)
+        for field in fields(Job)
+        if field.name != "version" and getattr(before, field.name) != getattr(after, field.name)
     }
     return Change(before=job, after=replace(job, **started))
 

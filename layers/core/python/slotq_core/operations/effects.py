@@ -33,7 +33,7 @@ from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_it_runs
+from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
@@ -276,11 +276,13 @@ class Effects:
         if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
             return False
-        answer = self._training.create(self._told(request, job, attempt), job, attempt)
+        answer = self._training.create(self._as_member(request, job, attempt), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
-                taken = self._change(job, attempt.training_job, lambda it: self._created(it, place))
+                taken = self._change(
+                    job, attempt.training_job, lambda current: self._created(current, place)
+                )
                 # A cancel during the call leaves the stop to this handler.
                 if taken is not None and taken.job.attempt and taken.job.attempt.stop:
                     return self._do(taken.job, began)
@@ -298,12 +300,14 @@ class Effects:
     def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
         """Return the request to start with, and what the job's project forbids about it now."""
         request = self._store.jobs.request(job.name)
-        stand = self._store.configuration.read() if job.project else None
-        project = stand.sharing.project(job.project) if stand else None
-        if stand is None or project is None:
+        configuration = self._store.configuration.read() if job.project else None
+        project = configuration.sharing.project(job.project) if configuration else None
+        if configuration is None or project is None:
             return request, ""
         parts = {pool for pool, _ in job.parts}
-        types = {pool.name: pool.instance_type for pool in stand.pools if pool.name in parts}
+        types = {
+            pool.name: pool.instance_type for pool in configuration.pools if pool.name in parts
+        }
         # Most queues have no such rules, and no cold start should pay for them.
         from slotq_core.admission.prescribed import broken_at_start, prescribed
 
@@ -315,8 +319,8 @@ class Effects:
         )
         return prescribed(request, project.requests, at_start=True), broken
 
-    def _told(self, request: Request, job: Job, attempt: Attempt) -> Request:
-        """The request with what a member of a group is told of the others."""
+    def _as_member(self, request: Request, job: Job, attempt: Attempt) -> Request:
+        """The request with the environment variables of a gang's member."""
         if not job.group:
             return request
         if self._gangs is None:
@@ -324,12 +328,12 @@ class Effects:
             from slotq_core.operations.attempts.gang_starts import GangStarts
 
             self._gangs = GangStarts(self._store)
-        return self._gangs.told(request, job, attempt)
+        return self._gangs.as_member(request, job, attempt)
 
     def _was_created(self, job: Job, attempt: Attempt) -> bool:
         """Whether a dead handler may have created the training job, under the rules of that time: a
-        training job of that name exists. A repeated create starts nothing then, and tells whose the
-        name is."""
+        training job of that name exists. A repeated create then starts nothing, and its answer
+        shows the owner of the name."""
         if not _is_dead(_intent_at(job), self._clock.now()):
             return False
         return self._training.describe(attempt.training_job) is not None
@@ -338,7 +342,9 @@ class Effects:
         """End an attempt before its create: the job is held."""
         now, message = self._clock.now(), self._shown(job.name, broken)
         self._change(
-            job, attempt.training_job, lambda it: self._end(it, Ending.FORBIDDEN, now, message)
+            job,
+            attempt.training_job,
+            lambda current: self._end(current, Ending.FORBIDDEN, now, message),
         )
 
     def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> None:
@@ -347,7 +353,9 @@ class Effects:
         self._change(
             job,
             attempt.training_job,
-            lambda it: self._end(it, ending, self._clock.now(), message, quota=answer.quota),
+            lambda current: self._end(
+                current, ending, self._clock.now(), message, quota=answer.quota
+            ),
             answer=answer,
         )
 
@@ -453,7 +461,7 @@ class Effects:
             place = seen.checkpoints or job.attempt.checkpoints
             attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
-            after = replace(once_it_runs(job), attempt=attempt, faults=0)
+            after = replace(once_running(job), attempt=attempt, faults=0)
             if state is not job.state:
                 after = move(after, state, at=now, message="")
             return Change(before=job, after=after)
@@ -506,11 +514,13 @@ class Effects:
         return attempt if report is None else with_report(attempt, report)
 
     def _metrics(self, seen: Observation, attempt: Attempt, *, matter: bool) -> Metrics:
-        """The final metrics of a member of a group: what its script reported last, and what
-        SageMaker found in its output. Events may come without those, so where nothing else is told
-        of a completed attempt, SageMaker is asked. Where the metrics `matter`, for they may end a
-        sweep, it is asked in any case; raises Unavailable if it cannot say, or for
-        `REPORT_PATIENCE` if the report cannot be read, and the end is taken in later."""
+        """The final metrics of a group's member: the last report of its script, and the metrics
+        that SageMaker found in its output. An event may lack the latter: then this asks SageMaker
+        about a completed attempt that has no report.
+
+        `matter`: the metrics may end a sweep. Then this always asks SageMaker, and raises
+        Unavailable if SageMaker does not answer, or (for `REPORT_PATIENCE`) if the report cannot be
+        read. The end is then processed later."""
         if attempt.running_since is None:
             return ()
         report = self._scripts.report(attempt)
@@ -518,12 +528,12 @@ class Effects:
         if matter and report is None and attempt.checkpoints and not late:
             raise Unavailable(f"the last report of {attempt.training_job} cannot be read now")
         found = final_metrics(report.metrics) if report else {}
-        told = dict(seen.metrics)
-        if not told and (matter or not found) and seen.phase is Phase.COMPLETED:
+        reported = dict(seen.metrics)
+        if not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
             with suppress(NotUnderstood, *(() if matter else (Unavailable,))):
                 described = self._training.describe(seen.training_job)
-                told = dict(described.metrics) if described else {}
-        return tuple(sorted({**found, **told}.items())[:MOST_FINAL])
+                reported = dict(described.metrics) if described else {}
+        return tuple(sorted({**found, **reported}.items())[:MOST_FINAL])
 
     def _shown(self, job: str, message: str) -> str:
         """Return SageMaker's text without secrets; empty if the request cannot be read, because the

@@ -1,11 +1,11 @@
-"""Who is told of what has happened: messages, each made once, on their way to their receivers.
+"""Compose the messages about jobs, each once, and deliver them.
 
-A change of a job comes from the table's stream, at least once. What comes with time (a job that
-waits for long, the end of a day) is looked for every minute.
+The table's stream delivers each change of a job at least once. A scan every minute finds what
+happens by time alone: a job that waits for long, the end of a day.
 
-A message is in the outbox before it is sent and leaves it afterwards. So a sender that dies before
-the call, or after it, leaves a message that whoever comes next sends (again), with the same id.
-Messages are tried until their receivers have taken them, or for a day.
+A message is put into the outbox before the send and removed afterwards. If the sender dies in
+between, the next handler sends the message, perhaps a second time, with the same id. A message is
+tried until its receiver has accepted it, or for a day.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
 
 LEASE = 120_000
-"""How long a message is its sender's alone (ms): longer than a handler lives."""
+"""How long (ms) a sender has a message for itself: longer than a handler lives."""
 
 SLOWEST = 15_000
-"""Time (ms) that one message may take, with the secret that it needs. With less left of the
-handler's time, messages stay for the next run."""
+"""Time (ms) that one message may take, including the read of its secret. If the handler has less
+time left, messages stay for the next run."""
 
 _FIRST, _LONGEST = 60_000, 1_800_000
-"""The first and the longest pause (ms) before a message is sent again. Each is twice the one
+"""The first and the longest pause (ms) before a message is sent again. Each pause is twice the one
 before."""
 
 GIVE_UP = 86_400_000
@@ -43,13 +43,13 @@ _AT_ONCE = 50
 
 @dataclass(kw_only=True, slots=True)
 class DeliveryResult:
-    """What became of messages."""
+    """The outcome of one run's messages."""
 
     delivered: int = 0
     left: list[str] = field(default_factory=list)
     """Why messages were not delivered now; they are sent again. Names rules, no places."""
     given_up: list[str] = field(default_factory=list)
-    """Why messages will never be."""
+    """Why messages will never be delivered."""
 
 
 class Delivery:
@@ -68,11 +68,11 @@ class Delivery:
         self._down: set[str] = set()
         """Rules whose receiver has failed in this run: each failure may take seconds."""
 
-    def send(self, pending: Pending, told: DeliveryResult) -> None:
-        """Send a message that is this sender's alone."""
+    def send(self, pending: Pending, result: DeliveryResult) -> None:
+        """Send a message that this sender has leased."""
         rule, message = self._rules.get(pending.message.notification), pending.message
         if rule is None or not composing.hears(rule, message):
-            self._outbox.done(pending)  # Those who now hear by that rule did not ask for it.
+            self._outbox.done(pending)  # The rule has changed and no longer asks for it.
             return
         now = self._clock.now()
         try:
@@ -81,21 +81,21 @@ class Delivery:
             self._receivers.send(message, rule.receiver, now=now)
         except NotDelivered as error:
             self._down.add(rule.name)
-            self._again(pending, now, f"{rule.name}: {error}", told)
+            self._again(pending, now, f"{rule.name}: {error}", result)
         else:
-            told.delivered += 1
+            result.delivered += 1
             self._outbox.done(pending)
 
-    def _again(self, pending: Pending, now: int, why: str, told: DeliveryResult) -> None:
+    def _again(self, pending: Pending, now: int, why: str, result: DeliveryResult) -> None:
         if now - pending.since >= GIVE_UP:
-            told.given_up.append(why)
+            result.given_up.append(why)
             self._outbox.done(pending)
             return
-        told.left.append(why)
+        result.left.append(why)
         pause = min(_LONGEST, _FIRST << min(pending.tries, 10))
         self._outbox.move(pending, replace(pending, due=now + pause, tries=pending.tries + 1))
 
-    def run(self, told: DeliveryResult, *, until: int) -> None:
+    def run(self, result: DeliveryResult, *, until: int) -> None:
         """Send what is due, as long as there is time (ms)."""
         while self._clock.now() + SLOWEST < until:
             found = self._outbox.due(self._clock.now(), limit=_AT_ONCE)
@@ -104,7 +104,7 @@ class Delivery:
                     return
                 mine = replace(pending, due=self._clock.now() + LEASE)
                 if self._outbox.move(pending, mine):
-                    self.send(mine, told)
+                    self.send(mine, result)
             if len(found) < _AT_ONCE:
                 return
 
@@ -113,14 +113,14 @@ LOOK_EVERY = 5
 """Minutes between two looks for jobs that wait for long: each reads the oldest waiting jobs."""
 
 DIGEST_AFTER = 300_000
-"""How long after the end of a day (ms) its digest is made: nobody counts for that day any more."""
+"""How long after the end of a day (ms) its digest is made: later events count for the next day."""
 
 _MOST = 1000
 """Waiting jobs of one state that a look reads."""
 
 
 class Notices:
-    """Tells people what has happened."""
+    """Composes and sends notifications."""
 
     def __init__(self, store: Store, outbox: Outbox, receivers: Receivers, clock: Clock) -> None:
         self._store, self._outbox, self._receivers = store, outbox, receivers
@@ -131,30 +131,30 @@ class Notices:
     def hear(
         self, changes: Iterable[tuple[Job | None, Job]], *, until: int
     ) -> Iterator[DeliveryResult]:
-        """Tell what changes of jobs mean; yield what became of each change's messages. May raise
-        Unavailable: then nobody knows whether the next change is told, and it is to be heard again.
+        """Notify about these changes of jobs; yield the outcome of each. May raise Unavailable:
+        then it is unknown whether the next change was processed, and the caller must pass it again.
         A receiver that fails is not called again for these changes. `until`: when the handler ends
         (ms)."""
         rules = self._rules()
         delivery = self._delivery(rules)
         for before, after in changes:
-            told = DeliveryResult()
+            result = DeliveryResult()
             for happening in happenings(before, after):
                 for rule in rules:
                     if composing.hears(rule, after):
                         message = composing.composed(rule, happening)
-                        self._make(rule, message, delivery, told, until=until)
-            yield told
+                        self._make(rule, message, delivery, result, until=until)
+            yield result
 
     def look(self, *, until: int) -> DeliveryResult:
-        """Tell what has come with time, and send what is due."""
-        rules, told = self._rules(), DeliveryResult()
+        """Notify about long waits and days that are over, and send what is due."""
+        rules, result = self._rules(), DeliveryResult()
         delivery = self._delivery(rules)
         self._make_digests(rules)
         if self._clock.now() // 60_000 % LOOK_EVERY == 0:
-            self._look_for_long_waits(rules, delivery, told, until=until)
-        delivery.run(told, until=until)
-        return told
+            self._look_for_long_waits(rules, delivery, result, until=until)
+        delivery.run(result, until=until)
+        return result
 
     def _rules(self) -> tuple[Notification, ...]:
         return self._store.configuration.read().sharing.notifications
@@ -168,7 +168,7 @@ class Notices:
         rule: Notification,
         message: Message,
         delivery: Delivery,
-        told: DeliveryResult,
+        result: DeliveryResult,
         *,
         until: int,
     ) -> None:
@@ -182,7 +182,7 @@ class Notices:
         due = None if not wanted else now + LEASE if at_once else now
         pending = self._outbox.add(message, now=now, due=due, counts_on=counts_on)
         if pending is not None and wanted and at_once:
-            delivery.send(pending, told)
+            delivery.send(pending, result)
 
     def _make_digests(self, rules: Iterable[Notification]) -> None:
         """Make the digests of the days that are over. A count is forgotten after its digest is
@@ -196,7 +196,12 @@ class Notices:
             self._outbox.forget(found)
 
     def _look_for_long_waits(
-        self, rules: Iterable[Notification], delivery: Delivery, told: DeliveryResult, *, until: int
+        self,
+        rules: Iterable[Notification],
+        delivery: Delivery,
+        result: DeliveryResult,
+        *,
+        until: int,
     ) -> None:
         impatient = [(rule, rule.stuck_after) for rule in rules if rule.stuck_after is not None]
         if not impatient:
@@ -210,6 +215,6 @@ class Notices:
                 if composing.hears(rule, job) and composing.is_stuck(rule, job, now):
                     message = composing.waits_long(rule, job, now)
                     if message.id not in self._known:
-                        self._make(rule, message, delivery, told, until=until)
+                        self._make(rule, message, delivery, result, until=until)
                     made.add(message.id)
         self._known = made

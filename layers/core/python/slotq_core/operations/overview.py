@@ -1,4 +1,4 @@
-"""What the queue has and how it stands, for people: pools, shares, limits and the longest wait."""
+"""The state of the whole queue, for people: pools, shares, limits and the longest wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import BudgetStanding, ShareStatus
+from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations.admit import Admitter
 from slotq_core.ports.store import Store
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharers:
-    """How projects and departments stand."""
+    """Shares and budgets of projects and departments."""
 
     held: Mapping[str, Mapping[str, Demand]]
     """What the jobs of each project hold, by pool."""
     standings: tuple[ShareStatus, ...]
-    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
+    budgets: Mapping[str, BudgetStatus] = field(default_factory=dict)
     """Of the projects that have one."""
 
 
-NOBODY = Sharers(held={}, standings=())
+NO_SHARERS = Sharers(held={}, standings=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class PoolStatus:
 class LimitsStatus:
     """The limits, and one caller's use of them."""
 
-    stand: Configuration
+    configuration: Configuration
     caller: str
     counted_as: str
     """Name that the caller counts under: the rule's pattern if a rule counts several callers
@@ -76,16 +76,17 @@ class Overview:
         ]
 
     def sharers(self) -> Sharers:
-        """How projects and departments stand, and what the jobs of each project hold."""
+        """Shares and budgets of projects and departments, and what the jobs of each project
+        hold."""
         from slotq_core.admission.configuration.subscription import held_by_projects
-        from slotq_core.policy.explain.standings import standings
+        from slotq_core.policy.explain.share_status import share_statuses
         from slotq_core.policy.state.quotas.budgets import budgets_of
 
         now = self._clock.now()
         snapshot = self._store.worlds.load(now).snapshot
         return Sharers(
             held=held_by_projects(snapshot.active),
-            standings=tuple(standings(snapshot, now)),
+            standings=tuple(share_statuses(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )
 
@@ -93,10 +94,10 @@ class Overview:
         """What this user holds of the user's limits; None: all users."""
         from slotq_core.admission.user_quotas import user_quotas
 
-        stand = self._store.configuration.read()
+        configuration = self._store.configuration.read()
         snapshot = self._store.worlds.load(self._clock.now()).snapshot
         users = None if user is None else [user]
-        return tuple(user_quotas(stand.sharing, snapshot.pools, snapshot.active, users))
+        return tuple(user_quotas(configuration.sharing, snapshot.pools, snapshot.active, users))
 
     def project_metrics(self, *, most: int) -> Measured:
         """What projects hold, wait for and deserve: of `most` projects, and of all others together.
@@ -106,18 +107,18 @@ class Overview:
             return {}
         from slotq_core.operations.usage.project_metrics import measured
 
-        names = [each.name for each in sharing.projects]
+        names = [project.name for project in sharing.projects]
         return measured(self.sharers().standings, names, most=most)
 
     def limits(self, *, caller: str) -> LimitsStatus:
         """The limits, and what this caller has used."""
-        stand = self._store.configuration.read()
+        configuration = self._store.configuration.read()
         return LimitsStatus(
-            stand=stand,
+            configuration=configuration,
             caller=caller,
-            counted_as=counted_as(stand.limits, caller, stand.people),
-            own=of_caller(stand.limits, caller),
-            use=self._admitter.use(caller, stand),
+            counted_as=counted_as(configuration.limits, caller, configuration.people),
+            own=of_caller(configuration.limits, caller),
+            use=self._admitter.use(caller, configuration),
         )
 
     def longest_wait(self) -> int:

@@ -2,32 +2,31 @@
 and the stops whose grace is over.
 
 Correctness depends on the conditions of the commits alone, so any number of passes may run at once.
-After a conflict, a pass loads and plans again; it puts away what is refused for ever (`setbacks`).
-The lease only saves work.
+After a conflict, a pass loads and plans again. It excludes what is refused permanently
+(`setbacks`). The lease only saves work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
-from slotq_core.operations.poison import Poisons
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
 from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
-from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Finding, World
-from slotq_core.ports.surroundings import Clock, Notifier
+from slotq_core.ports.store import Repair, Store
+from slotq_core.ports.stored import Change, Finding, Poison, World
+from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.usage.calendar_days import month_of
 
 PASS_BUDGET = 30_000
@@ -51,10 +50,39 @@ class PassResult:
     """Another handler is doing, or has done, the work of this pass."""
     missing_rights: tuple[str, ...] = ()
     """Pools and roles in back-off for a missing right, and which right to add."""
-    budget_warnings: tuple[BudgetStanding, ...] = ()
+    budget_warnings: tuple[BudgetStatus, ...] = ()
     """Projects that have come near their budget."""
     findings: tuple[Finding, ...] = ()
     """Findings of the reconciliation, if this was its tick."""
+
+
+class Poisons:
+    """Sends unreadable items and events to the dead letters, each once per process, and sets the
+    items aside. They stop nothing else."""
+
+    def __init__(self, repair: Repair, dead_letters: DeadLetters) -> None:
+        self._repair = repair
+        self._dead_letters = dead_letters
+        self._reported: set[tuple[str, str]] = set()
+
+    def report(self, kind: str, subject: str, reason: str) -> bool:
+        """Send one letter to the dead letters. Return False if this process has sent the same
+        before."""
+        if (subject, reason) in self._reported:
+            return False
+        self._reported.add((subject, reason))
+        self._dead_letters.put(kind, subject, reason)
+        return True
+
+    def quarantine(self, found: Iterable[Poison]) -> Iterator[str]:
+        """Repair or set aside each item. Yield the messages to report."""
+        for poison in found:
+            if self.report("item", poison.key, poison.reason):
+                yield f"{poison.key}: {poison.reason}"
+            try:
+                self._repair.quarantine(poison)
+            except SlotQError as error:
+                yield f"{poison.key}: could not be set aside: {error}"
 
 
 class Passes:
@@ -122,11 +150,11 @@ class Passes:
         warned = list(before.budget_warnings)
         slow: list[Job] = []
         tried: set[str] = set()
-        handed_on: set[str] = set()
+        notified: set[str] = set()
         setbacks = Setbacks()
         while self._clock.now() < until:
             world = self._load(troubles, warned)
-            first = self._finish_begun(world, handed_on, setbacks, until)
+            first = self._finish_begun(world, notified, setbacks, until)
             if first is not None:
                 troubles += first
                 continue
@@ -135,7 +163,7 @@ class Passes:
             done += applied.decisions
             troubles += applied.troubles
             slow += applied.slow
-            if not (applied.as_planned and planned.is_last) or applied.to_hand_on:
+            if not (applied.as_planned and planned.is_last) or applied.dependents_to_notify:
                 continue
             # No effect of a decision comes before the decision is finished.
             undecided = world.in_parts.jobs if world.in_parts else frozenset()
@@ -164,8 +192,8 @@ class Passes:
             budget_warnings=tuple(warned),
         )
 
-    def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
-        """Load, and note what is wrong with what was read and who has come near the budget."""
+    def _load(self, troubles: list[str], warned: list[BudgetStatus]) -> World:
+        """Load; note unreadable items, and projects that have come near their budget."""
         world = self._store.worlds.load(self._clock.now())
         troubles += self._poisons.quarantine(world.poison)
         if world.undecidable and world.undecidable not in troubles:
@@ -184,10 +212,10 @@ class Passes:
         return plan(snapshot, self._clock.now(), more=more)
 
     def _finish_begun(
-        self, world: World, handed_on: set[str], setbacks: Setbacks, until: int
+        self, world: World, notified: set[str], setbacks: Setbacks, until: int
     ) -> tuple[str, ...] | None:
-        """Finish what another pass has begun, before anything is planned: a decision in parts, and
-        handing on ends, each end once. Returns what went wrong; None: there was nothing.
+        """Finish another pass's work before planning: a decision in parts, then the notification of
+        dependents, each end once. Returns the errors; None: nothing was left.
 
         A decision in parts that cannot be finished keeps all groups waiting, and no other job."""
         if world.in_parts is not None and not setbacks.away.every_group:
@@ -197,25 +225,25 @@ class Passes:
                 setbacks.put_groups_away(world.in_parts.jobs)
                 return (f"nothing is decided about groups: {error}",)
             return self._effects.carry_out_all(finished, until=until).troubles
-        ended = [job for job in world.ended if job.name not in handed_on]
-        handed_on |= {job.name for job in ended}
-        return self._hand_on(ended, until) if ended else None
+        ended = [job for job in world.ended if job.name not in notified]
+        notified |= {job.name for job in ended}
+        return self._notify_dependents(ended, until) if ended else None
 
-    def _hand_on(self, ended: Sequence[Job], until: int) -> tuple[str, ...]:
+    def _notify_dependents(self, ended: Sequence[Job], until: int) -> tuple[str, ...]:
         # Most queues have no such jobs, and no cold start should pay for them.
-        from slotq_core.operations.jobs.followers import hand_on_all
+        from slotq_core.operations.jobs.followers import notify_dependents
 
-        stopping, troubles = hand_on_all(ended, self._store, self._clock, until=until)
+        stopping, troubles = notify_dependents(ended, self._store, self._clock, until=until)
         return troubles + self._effects.carry_out_all(stopping, until=until).troubles
 
-    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
-        """Yield who has come near the budget, each once in a month; again if a raised budget is
-        neared again."""
+    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStatus]:
+        """Yield the projects that have come near their budget, each once a month; again if the
+        project comes near a raised budget."""
         now, book = self._clock.now(), self._store.usage
-        for name, standing in budgets_of(snapshot, now).items():
-            if standing.is_near and not standing.warned and book.warn(name, month_of(now)):
-                yield standing
-            elif standing.warned and not standing.is_near:
+        for name, status in budgets_of(snapshot, now).items():
+            if status.is_near and not status.warned and book.warn(name, month_of(now)):
+                yield status
+            elif status.warned and not status.is_near:
                 book.take_back_warning(name, month_of(now))
 
     def _apply(
@@ -228,7 +256,7 @@ class Passes:
         """
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
-        stand = _Stand(versions=versions, group_decisions=world.group_decisions)
+        conditions = _Conditions(versions=versions, group_decisions=world.group_decisions)
         applied = _Applied()
         for decision in decisions:
             if self._clock.now() >= until:
@@ -237,25 +265,28 @@ class Passes:
             try:
                 went = [
                     self._take_effect(jobs, applied, until)
-                    for jobs in self._committed(decision, changed, stand)
+                    for jobs in self._committed(decision, changed, conditions)
                 ]
             except Unfinished as error:
                 setbacks.put_groups_away(frozenset(job.name for job in jobs_in(decision)))
                 applied.troubles.append(f"nothing is decided about groups: {error}")
                 return applied.cut_short()
             except (Conflict, Malformed) as error:
-                seen, number = stand.seen(_depends_on(decision, stand)), stand.group_decisions
+                seen, number = (
+                    conditions.seen(_depends_on(decision, conditions)),
+                    conditions.group_decisions,
+                )
                 if trouble := setbacks.refused(decision, error, seen=seen, number=number):
-                    self._poisons.tell("decision", *trouble)
+                    self._poisons.report("decision", *trouble)
                     applied.troubles.append(": ".join(trouble))
                 return applied.cut_short()
             applied.decisions.append(decision)
-            if not (all(went) and stand.known):
+            if not (all(went) and conditions.known):
                 return applied.cut_short()
         return applied
 
     def _committed(
-        self, decision: Decision, changed: Sequence[Step], stand: _Stand
+        self, decision: Decision, changed: Sequence[Step], conditions: _Conditions
     ) -> Iterator[tuple[Job, ...]]:
         """Commit the decision, and yield its jobs after each transaction. Raises Conflict.
 
@@ -264,31 +295,31 @@ class Passes:
         the remaining slots stay owed if the handler dies in between.
         """
         changes = [Change(before=before, after=after) for before, after in changed]
-        touched = _depends_on(decision, stand)
+        touched = _depends_on(decision, conditions)
         about_group = any(change.after.group for change in changes)
-        if about_group and not self._parts.fits(changes, stand.seen(touched)):
+        if about_group and not self._parts.fits(changes, conditions.seen(touched)):
             yield self._parts.commit(
                 changes,
-                seen=stand.seen(touched),
-                group_decisions=stand.group_decisions,
+                seen=conditions.seen(touched),
+                group_decisions=conditions.group_decisions,
                 starts=isinstance(decision, StartGang),
             )
-            stand.known = False
+            conditions.known = False
             return
         while changes:
-            seen = stand.seen(touched)
+            seen = conditions.seen(touched)
             count = self._store.decisions.fitting(changes, seen=seen)
-            number = stand.group_decisions if about_group else None
+            number = conditions.group_decisions if about_group else None
             jobs = self._store.decisions.commit(changes[:count], seen=seen, group_decisions=number)
-            stand.versions |= {name: version + 1 for name, version in seen.items()}
-            stand.group_decisions += about_group
+            conditions.versions |= {name: version + 1 for name, version in seen.items()}
+            conditions.group_decisions += about_group
             changes = changes[count:]
             yield jobs
 
     def _take_effect(self, jobs: Sequence[Job], applied: _Applied, until: int) -> bool:
         """Carry out the effects of committed changes, except for slow jobs. Returns whether nothing
         went wrong."""
-        applied.to_hand_on |= any(job.terminal and job.followed for job in jobs)
+        applied.dependents_to_notify |= any(job.terminal and job.followed for job in jobs)
         applied.slow += filter(self._effects.is_slow, jobs)
         quick = [job for job in jobs if not self._effects.is_slow(job)]
         carried = self._effects.carry_out_all(quick, until=until)
@@ -297,13 +328,13 @@ class Passes:
         return not carried.troubles
 
 
-def _depends_on(decision: Decision, stand: _Stand) -> list[str]:
+def _depends_on(decision: Decision, conditions: _Conditions) -> list[str]:
     """The pools on whose ledgers the commit is conditioned."""
-    return [name for name in pools_touched(decision) if name in stand.versions]
+    return [name for name in pools_touched(decision) if name in conditions.versions]
 
 
 @dataclass(kw_only=True, slots=True)
-class _Stand:
+class _Conditions:
     """What the next commit is conditioned on: the state as loaded, and this pass's own commits."""
 
     versions: dict[str, int]
@@ -318,15 +349,15 @@ class _Stand:
 
 @dataclass(kw_only=True, slots=True)
 class _Applied:
-    """What became of a plan's decisions."""
+    """The outcome of a plan's decisions."""
 
     decisions: list[Decision] = field(default_factory=list)
     """The committed ones."""
     slow: list[Job] = field(default_factory=list)
     """Jobs whose effects are carried out later."""
     troubles: list[str] = field(default_factory=list)
-    to_hand_on: bool = False
-    """Whether a job has ended that others come after."""
+    dependents_to_notify: bool = False
+    """Whether a job with dependents has ended."""
     as_planned: bool = True
     """Whether every decision was committed, and nothing has happened that the plan does not
     expect."""

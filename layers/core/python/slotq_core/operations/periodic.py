@@ -16,7 +16,7 @@ from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock
 
 if TYPE_CHECKING:
-    from slotq_core.operations.script_reports import Listener
+    from slotq_core.operations.attempts.listening import Listener
 
 FinishGroups = Callable[[int], tuple[str, ...]]
 """Finishes, until a moment (ms), the submissions of groups that other handlers have begun. Returns
@@ -49,15 +49,15 @@ class PeriodicWork:
         """
         troubles: list[str] = []
         findings: Sequence[Finding] = []
-        stand = None
+        configuration = None
         try:
-            stand = self._store.configuration.read()
-            self.count_spending(stand)
+            configuration = self._store.configuration.read()
+            self.count_spending(configuration)
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
         parts: tuple[tuple[str, Callable[[], object]], ...] = (
-            ("reports", lambda: self.listen(stand)),
-            ("limits", lambda: self._admitter.audit(stand)),
+            ("reports", lambda: self.listen(configuration)),
+            ("limits", lambda: self._admitter.audit(configuration)),
             ("groups", lambda: troubles.extend(self._finish_groups(until))),
             ("history", lambda: self._store.repair.expire(now=self._clock.now())),
             ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
@@ -77,24 +77,24 @@ class PeriodicWork:
             troubles.append(f"audit: {error}")
         return troubles, [*findings]
 
-    def count_spending(self, stand: Configuration | None = None) -> None:
-        """Add up what the projects with a budget have spent, so that passes know it. `stand`: the
-        configuration, if it has just been read."""
-        stand = stand or self._store.configuration.read()
-        if any(project.budget for project in stand.sharing.projects):
+    def count_spending(self, configuration: Configuration | None = None) -> None:
+        """Add up what the projects with a budget have spent, so that passes know it.
+        `configuration`: read just before; None: read it."""
+        configuration = configuration or self._store.configuration.read()
+        if any(project.budget for project in configuration.sharing.projects):
             from slotq_core.operations.usage.month_sums import MonthSums
 
-            MonthSums(self._store.usage, self._clock).count(stand, self._clock.now())
+            MonthSums(self._store.usage, self._clock).count(configuration, self._clock.now())
 
-    def listen(self, stand: Configuration | None = None) -> None:
-        """Read what scripts report where it decides something. `stand`: the configuration, if it
-        has just been read."""
-        stand = stand or self._store.configuration.read()
-        if stand.group_decisions or any(pool.listens for pool in stand.pools):
-            self._listener.listen(stand, self._clock.now())
+    def listen(self, configuration: Configuration | None = None) -> None:
+        """Read what scripts report where it decides something. `configuration`: read just
+        before; None: read it."""
+        configuration = configuration or self._store.configuration.read()
+        if configuration.group_decisions or any(pool.listens for pool in configuration.pools):
+            self._listener.listen(configuration, self._clock.now())
 
     @cached_property
     def _listener(self) -> Listener:
-        from slotq_core.operations.script_reports import Listener
+        from slotq_core.operations.attempts.listening import Listener
 
         return Listener(self._store.worlds, self._store.decisions, self._scripts)

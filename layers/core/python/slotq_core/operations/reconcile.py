@@ -298,7 +298,7 @@ def foreign_use(
     pools: Iterable[Pool], foreign: Iterable[Sighting]
 ) -> Iterator[tuple[Pool, Demand]]:
     """Yield what each pool has to count. If several pools of one instance type count foreign
-    training jobs, the first pool gets them all, because nothing tells which pool they use."""
+    training jobs, the first pool counts them all: their pool is unknown."""
     amounts: dict[str, int] = {}
     for sighting in foreign:
         kind = sighting.instance_type

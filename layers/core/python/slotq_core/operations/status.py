@@ -173,8 +173,8 @@ def looked_into(job: Job, world: World, now: int) -> Status:
         outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
     placed = _placed(job, planned, ahead)
     if isinstance(placed.reason, BudgetSpent):
-        anew = KnownTime(at=placed.reason.until, cause=TimeCause.BUDGET)
-        outlook = (outlook or Outlook()).with_times(anew)
+        reset = KnownTime(at=placed.reason.until, cause=TimeCause.BUDGET)
+        outlook = (outlook or Outlook()).with_times(reset)
     return replace(placed, outlook=outlook)
 
 
@@ -238,7 +238,7 @@ def as_loaded(jobs: Iterable[Job], world: World, states: Container[JobState]) ->
     """Return those of the jobs that are in these states, as loaded where they are active: an answer
     of `StoredJobs.in_states` may still show them as waiting."""
     active = {job.name: job for job in world.snapshot.active}
-    return [job for each in jobs if (job := active.get(each.name, each)).state in states]
+    return [job for listed in jobs if (job := active.get(listed.name, listed)).state in states]
 
 
 def warnings_of(status: Status) -> Iterator[str]:
@@ -254,9 +254,9 @@ def warnings_of(status: Status) -> Iterator[str]:
         yield f"attempt {status.attempts[-1].number}: {unreleased}"
 
 
-def notices_of_bounds(job: Job, stand: Configuration) -> tuple[str, ...]:
+def notices_of_bounds(job: Job, configuration: Configuration) -> tuple[str, ...]:
     """Return the warning of a new or changed job that waits until the configuration changes."""
-    why = beyond_alone(job, stand.pools, stand.sharing)
+    why = beyond_alone(job, configuration.pools, configuration.sharing)
     return (f"the job waits until the configuration changes: {why.sentence()}",) if why else ()
 
 
@@ -273,7 +273,9 @@ def beyond_alone(job: Job, pools: Iterable[Pool], sharing: Sharing) -> Reason | 
     )
     why = plan(alone, job.entry_time).reasons.get(job.name)
     causes = (why, why.also) if why else ()
-    return next((each for each in causes if isinstance(each, QuotaExceeded | HoldingLimit)), None)
+    return next(
+        (cause for cause in causes if isinstance(cause, QuotaExceeded | HoldingLimit)), None
+    )
 
 
 def may_be_beyond(job: Job, sharing: Sharing) -> bool:
@@ -282,8 +284,8 @@ def may_be_beyond(job: Job, sharing: Sharing) -> bool:
     if project is None:
         return False
     owners: list[Project | Department] = [project]
-    owners += (each for each in sharing.departments if each.name == project.department)
-    return not job.evictable or any(each.limit or not each.over_quota for each in owners)
+    owners += (dept for dept in sharing.departments if dept.name == project.department)
+    return not job.evictable or any(owner.limit or not owner.over_quota for owner in owners)
 
 
 def _waiting(job: Job) -> Job:

@@ -14,16 +14,15 @@
                                                                      turn/blocked.py
                 a job may use slots claimed by jobs it could evict   state/claims.py
                 after turns, blocked jobs that they help try again   turn/revisit.py
-    4 net       if a turn takes a start back, the plan begins anew   turn/net.py
+    4 net       if a turn takes a start back, the plan restarts      turn/net.py
                 without it, and tries that job last
     5 explain   every job examined and left waiting gets a reason    explain/waiting.py
 
-A line is a group of waiting jobs that differ only in their place (lines.py). If one is blocked,
-those behind it in the line are not looked at. The snapshot may have only the first jobs of a line,
-or only a lower bound of its first job (turn/unread.py). When the plan has served all the jobs that
-it has of a line, it asks for more. If a user's job has yielded to a time slice in this plan, the
-plan ends when it reaches a waiting job of the same project, user and rank, because its place has
-changed.
+A line is a group of waiting jobs that differ only in their place (lines.py). A blocked job blocks
+all jobs behind it in its line. The snapshot may hold only the first jobs of a line, or only a lower
+bound of the first job (turn/unread.py). The plan asks for more jobs of a line when it has served
+those in the snapshot. If a user's job has yielded to a time slice in this plan, the plan ends at
+the next waiting job of the same project, user and rank, because that job's place has changed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from slotq_core.policy.turn.blocked import (
     is_kept_back,
 )
 from slotq_core.policy.turn.gang_turn import take_turn
-from slotq_core.policy.turn.net import asked_last, begins_anew
+from slotq_core.policy.turn.net import asked_last, restarts
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
@@ -86,7 +85,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         head = turns.next()
         if head is None and turns.ask_again(revisit.at_the_end() or asked_last(state, turns)):
             continue
-        if head is None or state.decided.moves_its_place(head.job):
+        if head is None or state.decided.moves_place_of(head.job):
             break
         question.look(head.job)
         before = state.journal.checkpoint()
@@ -95,7 +94,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
             state.journal.rollback(before)
             yield from turns.read(head)
             continue
-        if state.lost and begins_anew(state, turns, head):
+        if state.lost and restarts(state, turns, head):
             continue
         if served:
             turns.ask_again(revisit.helped(head.job))
@@ -117,14 +116,14 @@ def _visit(steps: Steps, job: Job) -> bool:
     if gang and not gang.runs:
         return take_turn(steps, gang)
     rooms = state.rooms_of(job)
-    state.take_its_claim(job)
+    state.take_own_claim(job)
     if not has_prospects(job, rooms, state):
         return blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)
     within_limits = [room for room in admitting if eligible.within_bounds(job, room)]
-    if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within_limits):
+    if job.claim and job.claim.moved and steps.go_to_destination(job, rooms, within_limits):
         return True
-    may_evict = gang is None  # A member that joins a running gang evicts nobody.
+    may_evict = gang is None  # A member that joins a running gang evicts no jobs.
     # A preemption may make room under a limit, and a time slice in a pool that drains. So these
     # two steps get more rooms.
     may_evict_in = steps.with_rights(job, within_limits)

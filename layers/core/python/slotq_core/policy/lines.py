@@ -2,12 +2,11 @@
 
 For a plan, jobs of one line differ only in their place: when one is blocked, so are all behind it.
 Where users matter (`by_user`), each line has one user and one class in that user's limits. A line
-of a project has one user in any case: version 0.2.0 told users apart there, and a stored job is
-found by the name of its line. A store keeps each job in the line that the job itself names
-(`Job.line_by_user`), and reads a line whole that does not tell apart what the plan has to. A plan
-begins with the first job of each line and asks for more where a line is
-served. So the cost of a pass grows with lines and decisions, not with jobs. A claimant shares no
-line, because of its claim.
+of a project always has one user: version 0.2.0 separated users there, and the name of the line
+locates a stored job. A store keeps each job in the line that the job itself names
+(`Job.line_by_user`). It reads a whole line if the plan has to separate users and the line does not.
+A plan begins with the first job of each line and asks for more where it serves a line. So the cost
+of a pass grows with lines and decisions, not with jobs. A claimant has a line of its own.
 """
 
 from __future__ import annotations
@@ -131,8 +130,8 @@ def short_role(arn: str) -> str:
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether all lines tell users apart: with user limits, time slices or consolidation. The last
-    two never interrupt a user's job for one of the same user and rank."""
+    """Whether every line has one user: with user limits, time slices or consolidation. The last two
+    never interrupt a user's job for one of the same user and rank."""
     return users_matter(snapshot.pools, limits=bool(snapshot.users))
 
 
@@ -175,7 +174,7 @@ def in_lines(
             lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
         else:
             alone.append([job])
-    for line in (each for each in lines.values() if len(each) > 1):
+    for line in (members for members in lines.values() if len(members) > 1):
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
     known = behind or {}
     return [WaitingLine(jobs, known.get(jobs[-1].name, 0)) for jobs in (*lines.values(), *alone)]

@@ -61,7 +61,8 @@ def rank_of(workload: Workload, priority: int) -> Rank:
 
 def last_yields(yields: Iterable[Yielded]) -> Yields:
     return {
-        (each.project, each.user, rank_of(each.workload, each.priority)): each.at for each in yields
+        (yielded.project, yielded.user, rank_of(yielded.workload, yielded.priority)): yielded.at
+        for yielded in yields
     }
 
 
@@ -90,7 +91,7 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
 
 
 def yield_of(job: Job) -> Yielded | None:
-    """What the job's yield to a slice says of its user, while the job stops for it."""
+    """The yield of the job's user, while the job stops at the end of its time slice."""
     stop = job.attempt.stop if job.attempt else None
     if stop is None or stop.cause is not StopCause.YIELDED:
         return None
@@ -113,4 +114,4 @@ def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tu
     this = yield_in(before, after)
     if this is None:
         return tuple(yields)
-    return (*(each for each in yields if each.of != this.of), this)
+    return (*(yielded for yielded in yields if yielded.of != this.of), this)

@@ -155,7 +155,7 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
         case Evict(beneficiary=job, victims=victims, along=along):
             return (job, *(member for member, _ in along), *victims)
         case Move(beneficiary=job, moved=moved):
-            return (job, *(each for each, _ in moved))
+            return (job, *(mover for mover, _ in moved))
         case RollBack(jobs=jobs) | EndGroup(jobs=jobs):
             return jobs
         case TryLater(changed=changed):
@@ -195,8 +195,8 @@ class Plan:
 
     @property
     def is_last(self) -> bool:
-        """Whether a plan on the state after this one decides nothing, if no time passes: this one
-        only starts jobs, so it has asked everybody with these slots gone."""
+        """Whether a plan on the state after this one decides nothing, if no time passes: this plan
+        only starts jobs, so it has tried every job with these slots gone."""
         return all(isinstance(decision, Start | StartGang) for decision in self.decisions)
 
 
@@ -207,8 +207,8 @@ class Need:
     after: Job
     """The last job of the line that the plan knows."""
     count: int
-    """How many of the jobs behind it are wanted. More or fewer may be given, but at least one
-    where any are left."""
+    """How many of the jobs behind it are wanted. The answer may have more or fewer, but has at
+    least one if any are left."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,8 +232,8 @@ def nothing_more(_: Need) -> Found:
 
 
 def run_to_end(planning: Planning, more: Answers) -> Plan:
-    """Answer a plan in progress until it is made. A plan makes no garbage meanwhile and leaves none
-    but with gangs (tests/unit/policy/test_garbage.py). So garbage collection rests."""
+    """Answer a plan in progress until it is complete. Garbage collection pauses meanwhile, because
+    only plans with gangs leave garbage (tests/unit/policy/test_garbage.py)."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,9 @@
-"""What a pass does after a refused decision: it goes on without the jobs or pools that cannot be
-decided about.
+"""What a pass does after a refused decision: it goes on without the affected jobs or pools.
 
-A race changes what a decision is conditioned on. So a decision that is refused on the very
-conditions on which it was refused before meets no race: something stored can never be what the
-conditions ask. Then nothing more is decided about its jobs, or about the pool whose ledger is in
-the way, in this pass. All other pools and jobs go on. Each pass tries again, and reports.
+A race changes the conditions of a decision. So two refusals on the same conditions are not a race:
+a stored record can never meet the conditions. The pass then decides nothing more about the jobs of
+the decision, or about the pool whose ledger refuses it. All other pools and jobs go on. Each pass
+tries again, and reports the refusal.
 
 The slots that such a job holds or claims count as a foreign training job's. A group is put away
 whole, so that its other members look neither incomplete nor left behind.
@@ -99,11 +98,11 @@ def _closed(snapshot: Snapshot, away: PutAway) -> tuple[Pool, ...]:
 def _next_of(
     job: Job, kept: Iterable[Job], behind: dict[str, int], more: Answers
 ) -> tuple[Job, ...]:
-    """Return the next jobs of the line of which the snapshot has this job as the last, and note how
+    """Return the next jobs of the line whose last job in the snapshot is this one, and note how
     many wait behind them."""
     found = more(Need(after=job, count=1))
     line = line_of(job)
-    others = [each for each in kept if each.claim is None and line_of(each) == line]
+    others = [other for other in kept if other.claim is None and line_of(other) == line]
     last = max((*others, *found.jobs), key=lambda it: (it.entry_time, it.name), default=None)
     if last is not None and found.jobs:
         behind |= _counted(last, found.behind)

@@ -23,7 +23,7 @@ class InParallel(Protocol):
 
 def one_by_one(call: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
     """Call in this thread, in order: where the order of calls matters, or calls take no time."""
-    return [call(each) for each in asked]
+    return [call(argument) for argument in asked]
 
 
 class DeadLetters(Protocol):
@@ -31,6 +31,13 @@ class DeadLetters(Protocol):
 
     def put(self, kind: str, subject: str, reason: str) -> None:
         """Put one item there. Never raises."""
+
+
+class DiscardDeadLetters(DeadLetters):
+    """Dead letters for queues that have none: simulations and tests."""
+
+    def put(self, kind: str, subject: str, reason: str) -> None:
+        pass
 
 
 class Clock(Protocol):

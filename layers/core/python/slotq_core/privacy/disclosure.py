@@ -59,7 +59,9 @@ def shown(request: Mapping[str, Any], *, submitter: str, to: str, people: People
         if key in OPEN_FIELDS:
             kept[key] = value
         elif key in OPEN_PARTS and isinstance(value, Mapping):
-            kept[key] = {part: its for part, its in value.items() if part in OPEN_PARTS[key]}
+            kept[key] = {
+                part: content for part, content in value.items() if part in OPEN_PARTS[key]
+            }
             withheld += (f"{key}.{part}" for part in value if part not in OPEN_PARTS[key])
         else:
             withheld.append(key)

@@ -93,7 +93,7 @@ class _Secrets:
         if head in self._heads:
             return start + self._agreement(text[start : start + self._longest])
         for length in self._lengths:
-            if head[:length] in self._short and _stands_alone(text, start, start + length):
+            if head[:length] in self._short and _is_separate(text, start, start + length):
                 return start + length
         is_cut = len(text) <= start + _HEAD and self._agreement(head) == len(head)
         return len(text) if is_cut else 0
@@ -112,7 +112,7 @@ def _in_common(one: str, other: str) -> int:
     return bisect_left(lengths, 1, key=lambda n: one[:n] != other[:n])
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
+def _is_separate(text: str, start: int, end: int) -> bool:
     """Whether a short word is not part of a longer word; true for every other value."""
     value = text[start:end]
     if len(value) >= _WORD or not value.isalnum():

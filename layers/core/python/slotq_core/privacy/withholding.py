@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.usage.attempt_use import AttemptUse
 
@@ -50,7 +50,7 @@ def use_as_seen(use: AttemptUse, sees: Callable[[str, str], bool]) -> AttemptUse
     return replace(use, job="", submitter="", outcome=outcome)
 
 
-def as_seen(queue: StandingQueue, sees: Callable[[Job], bool] | None) -> StandingQueue:
+def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSnapshot:
     """The queue as someone may see it who sees the jobs for which `sees` holds; None: all."""
     hidden = {job.name for job in queue.jobs if sees is not None and not sees(job)}
     if not hidden:
@@ -63,14 +63,16 @@ def as_seen(queue: StandingQueue, sees: Callable[[Job], bool] | None) -> Standin
         queue,
         jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in ordered),
         groups=tuple(sorted(groups, key=lambda group: group.name)),
-        yields=tuple(each for this in queue.yields for each in _yields(this, queue, names, hidden)),
+        yields=tuple(
+            shown for this in queue.yields for shown in _yields(this, queue, names, hidden)
+        ),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
         limits={names.jobs.get(name, name): limit for name, limit in queue.limits.items()},
     )
 
 
-def _named(queue: StandingQueue, hidden: set[str]) -> _Names:
+def _named(queue: QueueSnapshot, hidden: set[str]) -> _Names:
     """Give stand-ins in the order of the entries, which tells nothing of the names."""
     ordered = sorted(queue.jobs, key=lambda job: job.entry_time)
     seen_groups = {job.group for job in ordered if job.name not in hidden}
@@ -139,7 +141,7 @@ def _group(group: Group, names: _Names) -> Group:
 
 
 def _yields(
-    this: Yielded, queue: StandingQueue, names: _Names, hidden: set[str]
+    this: Yielded, queue: QueueSnapshot, names: _Names, hidden: set[str]
 ) -> Iterable[Yielded]:
     """The yield, for each name that its user goes by."""
     if any(job.person == this.user and job.name not in hidden for job in queue.jobs):

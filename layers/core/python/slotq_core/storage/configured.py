@@ -23,10 +23,10 @@ def configured(
     """Return the configuration after a change; None: that stays. The pools count what their
     instances contain, if a quota names it."""
     kept = before.sharing if sharing is None else sharing
-    given = before.pools if pools is None else as_configured(pools)
+    wanted = before.pools if pools is None else as_configured(pools)
     return replace(
         before,
-        pools=counting(given, kept, before=before.pools),
+        pools=counting(wanted, kept, before=before.pools),
         limits=before.limits if limits is None else limits,
         sharing=kept,
     )

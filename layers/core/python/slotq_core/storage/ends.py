@@ -56,11 +56,11 @@ def record_of(change: Change, history: int) -> EndedRecord | None:
 
 
 def end_of(job: Job | None, stored: StoredGroup, *, now: int, history: int) -> JobState | None:
-    """Return how a member has ended; None if it has not. `job`: the job of the member's name, None
-    if there is none. `history`: how long ended jobs stay readable (ms).
+    """Return the end state of a member; None if it has not ended. `job`: the job of that name, if
+    any. `history`: how long ended jobs stay readable (ms).
 
-    A member without a record has ended long ago, and nobody knows how: it counts as cancelled, so
-    that nobody waits for it. In a young group, it has not been submitted yet.
+    A member without a record has ended long ago, in an unknown state. It counts as cancelled, so
+    that no job waits for it. In a young group, it has not been submitted yet.
     """
     if job is not None and job.group == stored.group.name:
         return job.state if job.terminal else None

@@ -31,8 +31,8 @@ def key_of_rank(of: Rank) -> str:
 def key_after(job: Job, line: Line, yields: Yields) -> str:
     """The order key before which jobs of another line are ahead of the job; empty: none of them.
 
-    A user who has yielded counts as having entered just then. So the job is behind whoever entered
-    by the moment of its user's yield, and ahead of the users who have yielded since."""
+    A yield sets a user's entry time to the time of the yield. So the job is behind jobs that had
+    entered when its user yielded, and ahead of users who have yielded since."""
     since = entered(job, yields)
     if line.rank == rank(job) and yields:
         theirs = last_yield(line.project, line.user, line.rank, yields)

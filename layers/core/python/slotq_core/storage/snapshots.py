@@ -42,9 +42,9 @@ def read_at_first(
     by_user: bool,
     shares: bool,
 ) -> int | None:
-    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan tells
-    users apart, so that the first job of a line that does not may hide another user's. `shares`:
-    projects share the pools, so that it matters how much a sweep asks for."""
+    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan
+    distinguishes users, so the first job of a line of several users may hide another user's.
+    `shares`: projects share the pools, so the demand of a sweep matters."""
     mixed = mixes_users(line, by_user=by_user)
     needed = None if mixed else first_read(line, pools, groups, shares=shares)
     return None if needed is None else max(FIRST_JOBS, needed)
@@ -58,8 +58,8 @@ def mixes_users(line: Line, *, by_user: bool) -> bool:
 def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job:
     """Return what a plan knows of a line that has not been read (`Snapshot.unread`).
 
-    `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` tells the
-    stand-ins of a snapshot apart. No job has such a name, and it sorts right after `name`.
+    `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` distinguishes
+    the stand-ins of a snapshot. No job has such a name, and it sorts right after `name`.
     """
     auto = line.priority == BELOW_ALL
     return Job(
@@ -83,7 +83,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
 
 
 def due_and_ended(read: Iterable[Job]) -> tuple[list[Job], tuple[Job, ...]]:
-    """Return the back-offs, and the ended jobs whose end is still to be handed on."""
+    """Return the jobs in back-off, and the ended jobs whose dependents must still be notified."""
     jobs = list(read)
     return [job for job in jobs if not job.terminal], tuple(job for job in jobs if job.terminal)
 
@@ -143,7 +143,7 @@ def _projects(projects: tuple[Project, ...], jobs: Iterable[Iterable[Job]]) -> t
     deserve nothing and use what is idle."""
     if not projects:
         return ()
-    known = {each.name for each in projects} | {""}
+    known = {project.name for project in projects} | {""}
     named = {job.project for part in jobs for job in part}
     others = (Project(name=name, weight=0) for name in ["", *sorted(named - known)])
     return (*projects, *others)
@@ -155,7 +155,7 @@ def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:
     return tuple(kept[name] for name in sorted(kept))
 
 
-def spending(stand: Configuration, book: UsageBook, now: int) -> Spending:
+def spending(configuration: Configuration, book: UsageBook, now: int) -> Spending:
     """Return what the projects with a budget have spent: what the last tick added up, and the
     attempts that have ended since. Makes one read of the store, or one for
     each day since the last tick; none where no project has a budget.
@@ -164,17 +164,19 @@ def spending(stand: Configuration, book: UsageBook, now: int) -> Spending:
     sight until the next tick, and a project beyond its budget would start a job with each one that
     ends.
     """
-    budgeted = {each.name for each in stand.sharing.projects if each.budget is not None}
-    counted = stand.month_sum
+    budgeted = {
+        project.name for project in configuration.sharing.projects if project.budget is not None
+    }
+    counted = configuration.month_sum
     if not budgeted or not counted.settled:
-        return stand.spent
-    month, told = month_of(now), stand.spent
+        return configuration.spent
+    month, spent = month_of(now), configuration.spent
     if counted.month != month:  # No tick has come since the month turned.
         names = counted.settled
         counted = MonthSum(month=month, day=day_of(month), settled=dict.fromkeys(names, 0))
-        told = Spending(month=month)
+        spent = Spending(month=month)
     since, ended = _since(counted, now, book), counted.slot_ms()
-    return replace(told, slot_ms={name: ended[name] + since[name] for name in ended})
+    return replace(spent, slot_ms={name: ended[name] + since[name] for name in ended})
 
 
 def _since(counted: MonthSum, now: int, book: UsageBook) -> Counter[str]:

@@ -1,8 +1,7 @@
-"""Who has yielded to a time slice: kept by pool, by one rule for every store.
+"""Yields to a time slice, stored by pool, under one rule for every store.
 
-The transaction that makes a job yield keeps the yield, so no crash comes between. One is kept for
-each pool, project, user and rank. A yield that nobody can notice any more is forgotten
-(`outlived`).
+The transaction that makes a job yield also stores the yield, so no crash separates them. One yield
+is stored for each pool, project, user and rank, until it has no effect any more (`outlived`).
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ def latest_yields(
 ) -> tuple[Yielded, ...]:
     """Return the last yield of each project, user and rank; nothing where no pool has a time slice.
 
-    A read that shows part of a transaction may show the stopping job and not its yield. The job
-    then tells the yield. Afterwards it does not: it may have been demoted while it stops.
+    A read during a transaction may show the stopping job without its yield. The yield is then
+    derived from the job. Later this would be wrong: the job may be demoted while it stops.
     """
     if all(pool.time_slice is None for pool in pools):
         return ()
-    found = sorted(kept, key=lambda each: each.at)
-    moments = {(each.project, each.user, each.at) for each in found}
-    told = [this for job in active if (this := yield_of(job))]
+    found = sorted(kept, key=lambda past: past.at)
+    moments = {(past.project, past.user, past.at) for past in found}
+    fresh = [this for job in active if (this := yield_of(job))]
     found += [
-        each
-        for each in told
-        if moments.isdisjoint((project, each.user, each.at) for project in (each.project, None))
+        past
+        for past in fresh
+        if moments.isdisjoint((project, past.user, past.at) for project in (past.project, None))
     ]
-    return tuple({each.of: each for each in found}.values())
+    return tuple({past.of: past for past in found}.values())
 
 
 def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yielded]:
@@ -58,7 +57,7 @@ def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yiel
     A job that is held all the while is not seen; released, it has its own place again.
     """
     longest = max((pool.time_slice or 0 for pool in snapshot.pools), default=0)
-    old = [each for each in kept if each.at + max(longest, KEPT_FOR) <= now]
+    old = [past for past in kept if past.at + max(longest, KEPT_FOR) <= now]
     if not old:
         return []
     oldest: dict[tuple[str | None, str, Rank], int] = {}
@@ -67,8 +66,8 @@ def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yiel
             key = (project, job.person, rank(job))
             oldest[key] = min(job.entry_time, oldest.get(key, job.entry_time))
     return [
-        each
-        for each in old
-        if oldest.get((each.project, each.user, rank_of(each.workload, each.priority)), now)
-        > each.at
+        past
+        for past in old
+        if oldest.get((past.project, past.user, rank_of(past.workload, past.priority)), now)
+        > past.at
     ]

@@ -113,9 +113,9 @@ class Amounts:
     """Jobs that started for the first time."""
     attempts: int = 0
     """Attempts that started."""
-    given: int = 0
+    evictions_given: int = 0
     """The group's own attempts that were evicted."""
-    taken: int = 0
+    evictions_taken: int = 0
     """Attempts that were evicted for the group's jobs."""
     waits: Waits = field(default_factory=Waits)
     """The waits before the starts."""
@@ -127,8 +127,8 @@ class Amounts:
         self.lost_at_most_ms += other.lost_at_most_ms
         self.jobs += other.jobs
         self.attempts += other.attempts
-        self.given += other.given
-        self.taken += other.taken
+        self.evictions_given += other.evictions_given
+        self.evictions_taken += other.evictions_taken
         self.waits.add(other.waits)
 
 
@@ -168,8 +168,8 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
     spans = [window.part_of(at, end) for at in (use.admitted_at, use.running_since, use.lost_since)]
     first, *others = (_times(part.slots, spans, use) for part in use.held)
     found = _with_counts(first, use, window, end)
-    if found.given and use.beneficiary is not None:
-        merge(totals, [(_gaining(use), Amounts(taken=1))])
+    if found.evictions_given and use.beneficiary is not None:
+        merge(totals, [(_gaining(use), Amounts(evictions_taken=1))])
     for part, amounts in zip(use.held, (found, *others), strict=True):
         if amounts != _NOTHING:
             merge(totals, [(_own(use, part), amounts)])
@@ -188,7 +188,7 @@ def _with_counts(found: Amounts, use: AttemptUse, window: Window, end: int) -> A
         if use.waiting_since is not None:
             found.waits.note(max(0, use.admitted_at - use.waiting_since))
     if use.lost_since is not None and window.has(end):
-        found.given = 1
+        found.evictions_given = 1
     return found
 
 
@@ -231,8 +231,8 @@ def grouping(
     blank = {name: "" for name in UsageGroup._fields if name not in kept}
 
     def reduced(group: UsageGroup) -> UsageGroup:
-        told = "submitter" in blank or names(group)
-        return group._replace(**(blank if told else {**blank, "submitter": ""}))
+        shows_submitter = "submitter" in blank or names(group)
+        return group._replace(**(blank if shows_submitter else {**blank, "submitter": ""}))
 
     return cache(reduced)
 

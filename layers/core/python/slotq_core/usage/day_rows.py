@@ -80,8 +80,8 @@ def _numbers(amounts: Amounts) -> list[int]:
         amounts.lost_ms,
         amounts.jobs,
         amounts.attempts,
-        amounts.given,
-        amounts.taken,
+        amounts.evictions_given,
+        amounts.evictions_taken,
         waits.count,
         waits.total,
         *(number for bucket in sorted(waits.buckets.items()) for number in bucket),
@@ -90,7 +90,18 @@ def _numbers(amounts: Amounts) -> list[int]:
 
 def _amounts(numbers: list[Any], at_most: int | None) -> Amounts:
     """The amounts. Of a row without its `at_most` all that is lost may be the most."""
-    slot_ms, instance_ms, lost_ms, jobs, attempts, given, taken, count, total, *waits = numbers
+    (
+        slot_ms,
+        instance_ms,
+        lost_ms,
+        jobs,
+        attempts,
+        evictions_given,
+        evictions_taken,
+        count,
+        total,
+        *waits,
+    ) = numbers
     return Amounts(
         slot_ms=slot_ms,
         instance_ms=instance_ms,
@@ -98,8 +109,8 @@ def _amounts(numbers: list[Any], at_most: int | None) -> Amounts:
         lost_at_most_ms=lost_ms if at_most is None else at_most,
         jobs=jobs,
         attempts=attempts,
-        given=given,
-        taken=taken,
+        evictions_given=evictions_given,
+        evictions_taken=evictions_taken,
         waits=Waits(
             count=count,
             total=total,

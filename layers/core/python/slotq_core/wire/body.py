@@ -46,7 +46,7 @@ def invalid(error: ValidationError) -> InvalidRequest:
 
 
 def faults_in(error: ValidationError) -> list[RequestFault]:
-    return [_fault(each["loc"], each["msg"]) for each in error.errors(include_input=False)]
+    return [_fault(fault["loc"], fault["msg"]) for fault in error.errors(include_input=False)]
 
 
 def _fault(place: tuple[int | str, ...], message: str) -> RequestFault:

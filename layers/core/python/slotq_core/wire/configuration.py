@@ -180,9 +180,9 @@ def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
 
     Raises InvalidRequest with the faulty field.
     """
-    given = json_object(body, what="the pool's settings")
+    raw = json_object(body, what="the pool's settings")
     try:
-        read = PoolBody.model_validate(given)
+        read = PoolBody.model_validate(raw)
     except ValidationError as error:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})
@@ -196,9 +196,9 @@ def parse_limits(body: str | bytes) -> tuple[dict[str, Any], int | None]:
 
     Raises InvalidRequest with the faulty field.
     """
-    given = json_object(body, what="the limits")
+    raw = json_object(body, what="the limits")
     try:
-        read = LimitsBody.model_validate(given)
+        read = LimitsBody.model_validate(raw)
     except ValidationError as error:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})

@@ -66,7 +66,7 @@ def _rules(value: object) -> tuple[CallerRule, ...]:
         raise _wrong("callers", f"a list of at most {MOST_RULES} rules", value)
     rules = tuple(_rule(f"callers.{n}", entry) for n, entry in enumerate(value))
     patterns = [rule.callers for rule in rules]
-    if twice := next((each for each in patterns if patterns.count(each) > 1), None):
+    if twice := next((pattern for pattern in patterns if patterns.count(pattern) > 1), None):
         raise InvalidRequest(f"callers: '{twice}' occurs more than once", field="callers")
     return rules
 

@@ -45,19 +45,19 @@ RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 _AMOUNT = re.compile(r"(?P<number>[0-9]{1,9})((?P<unit>[KMGT])(i|iB)?)?")
 _SIZES = {unit: 1024**power for power, unit in enumerate("KMGT", start=1)}
-_FIELDS = {each.name: each for each in fields(Pool)}
+_FIELDS = {field.name: field for field in fields(Pool)}
 DURATIONS: Mapping[str, int] = {
-    name: each.metadata.get("least", 0) // 1000
-    for name, each in _FIELDS.items()
-    if str(each.type).startswith("Duration")
+    name: field.metadata.get("least", 0) // 1000
+    for name, field in _FIELDS.items()
+    if str(field.type).startswith("Duration")
 }
 """Durations, each with its smallest value (s)."""
 SWITCHES: Mapping[str, bool] = {
-    name: each.default for name, each in _FIELDS.items() if isinstance(each.default, bool)
+    name: field.default for name, field in _FIELDS.items() if isinstance(field.default, bool)
 }
 """Settings that are true or false, each with its default."""
 CHOICES: Mapping[str, StrEnum] = {
-    name: each.default for name, each in _FIELDS.items() if isinstance(each.default, StrEnum)
+    name: field.default for name, field in _FIELDS.items() if isinstance(field.default, StrEnum)
 }
 """Settings that are one of a few words, each with its default."""
 _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off": 0}
@@ -107,17 +107,17 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
     wanted = {**(settings_of(before) if before else {}), **settings}
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
-    given: dict[str, Any] = {**durations}
-    given |= {
+    values: dict[str, Any] = {**durations}
+    values |= {
         key: _switch(name, key, wanted.get(key, default)) for key, default in SWITCHES.items()
     }
-    given |= {key: _word(name, key, wanted.get(key, word)) for key, word in CHOICES.items()}
-    given |= {
+    values |= {key: _word(name, key, wanted.get(key, word)) for key, word in CHOICES.items()}
+    values |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
     }
-    return replace(before, **given) if before else Pool(name=name, **given)
+    return replace(before, **values) if before else Pool(name=name, **values)
 
 
 class Described(Protocol):
@@ -228,12 +228,12 @@ def _capacity(pool: str, wanted: Mapping[str, Any]) -> Demand:
 
 def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) -> Demand:
     """The amounts by name in one setting; none if it is missing."""
-    given = wanted.get(setting) or {}
-    if not isinstance(given, Mapping):
-        raise _wrong(pool, setting, f"amounts by name, e.g. {names.example}", given)
-    if len(given) > MOST_NAMES:
-        raise _wrong(pool, setting, f"at most {MOST_NAMES} names with amounts", len(given))
-    for key in given:
+    amounts = wanted.get(setting) or {}
+    if not isinstance(amounts, Mapping):
+        raise _wrong(pool, setting, f"amounts by name, e.g. {names.example}", amounts)
+    if len(amounts) > MOST_NAMES:
+        raise _wrong(pool, setting, f"at most {MOST_NAMES} names with amounts", len(amounts))
+    for key in amounts:
         if not isinstance(key, str) or key == "slots" or not names.pattern.fullmatch(key):
             what = (
                 f"named by 1 to 31 of {names.letters}, beginning with a letter; slots have their "
@@ -245,7 +245,7 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
             key: _whole(
                 pool, f"{setting}.{key}", sized(key, amount), names.least, MOST_OF_A_RESOURCE
             )
-            for key, amount in given.items()
+            for key, amount in amounts.items()
         }
     )
 
@@ -261,8 +261,8 @@ def _duration(pool: str, key: str, value: object) -> int | None:
     """A duration in milliseconds, from seconds or a text with units such as `2h`."""
     if value is None:
         return None if key in _ABSENT else 0
-    if isinstance(value, str) and (given := seconds_in(value)) is not None:
-        value = given
+    if isinstance(value, str) and (duration := seconds_in(value)) is not None:
+        value = duration
     if key == "suspend_grace" and isinstance(value, bool | str):
         value = _SWITCHED.get(value, value)
     return 1000 * _whole(pool, key, value, DURATIONS[key], longest(key))

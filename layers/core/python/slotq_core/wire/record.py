@@ -18,7 +18,7 @@ from slotq_core.wire.document.views import EntryChangeView, entry_change_view
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.pools import PoolSettingsView
 
-ENTRIES_TOLD = 2_000_000
+MOST_ENTRY_CHARACTERS = 2_000_000
 """Characters of entries in one answer. Lambda answers with at most 6 MB."""
 
 
@@ -77,7 +77,7 @@ class Recorded:
 
 def changes_view(changes: Iterable[Recorded]) -> ChangesView:
     """The view of changes, the latest first. Its size is bounded."""
-    room = ENTRIES_TOLD
+    room = MOST_ENTRY_CHARACTERS
     views = []
     for change in changes:
         view, used = _change_view(change, room)
@@ -88,7 +88,7 @@ def changes_view(changes: Iterable[Recorded]) -> ChangesView:
 
 def _change_view(change: Recorded, room: int) -> tuple[ChangeView, int]:
     """The view of one change, and the characters of its entries: at most `room`."""
-    old, new = ({pool.name: pool for pool in each} for each in change.pools)
+    old, new = ({pool.name: pool for pool in pools} for pools in change.pools)
     both = ((name, _settings(old.get(name)), _settings(new.get(name))) for name in {**old, **new})
     pools = [
         PoolChangeView(name=name, before=one, after=other)

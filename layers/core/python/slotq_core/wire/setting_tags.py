@@ -16,19 +16,19 @@ from slotq_core.spelling import as_known
 _SHOWN = 40
 """The most characters of a wrong value in a message."""
 
-_FIELDS: Mapping[str, Field[Any]] = {each.name: each for each in fields(JobSettings)}
+_FIELDS: Mapping[str, Field[Any]] = {field.name: field for field in fields(JobSettings)}
 
 TAGS: Mapping[str, str] = {
-    name: each.metadata.get("tag", "slotq:" + name.replace("_", "-"))
-    for name, each in _FIELDS.items()
+    name: field.metadata.get("tag", "slotq:" + name.replace("_", "-"))
+    for name, field in _FIELDS.items()
 }
 """The tag's key of each setting."""
 
 
 MOST: Mapping[str, int] = {
-    name: each.metadata["most"] // (1000 if each.type == "Duration" else 1)
-    for name, each in _FIELDS.items()
-    if "most" in each.metadata
+    name: field.metadata["most"] // (1000 if field.type == "Duration" else 1)
+    for name, field in _FIELDS.items()
+    if "most" in field.metadata
 }
 """The largest value of each number, of a duration in seconds. The smallest is 0."""
 
@@ -37,7 +37,9 @@ def read_settings(tags: Mapping[str, str]) -> dict[str, Any]:
     """The settings in these tags, by field; those without a tag have their default. Raises
     ValueError with what the tag takes."""
     return {
-        name: _read(each, tags[TAGS[name]]) for name, each in _FIELDS.items() if TAGS[name] in tags
+        name: _read(field, tags[TAGS[name]])
+        for name, field in _FIELDS.items()
+        if TAGS[name] in tags
     }
 
 
@@ -59,10 +61,10 @@ def written(name: str, value: Any) -> str:
 def _read(declared: Field[Any], text: str) -> Any:
     key, default = TAGS[declared.name], declared.default
     if isinstance(default, bool):
-        given = (text or str(default)).lower()  # Version 0.2.0 took an empty value for no tag.
-        if given not in {"true", "false"}:
+        word = (text or str(default)).lower()  # Version 0.2.0 took an empty value for no tag.
+        if word not in {"true", "false"}:
             raise ValueError(f"the tag '{key}' takes true or false, not '{text[:_SHOWN]}'")
-        return given == "true"
+        return word == "true"
     if isinstance(default, StrEnum):
         words = type(default)
         if text not in tuple(words):

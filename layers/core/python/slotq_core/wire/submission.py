@@ -137,9 +137,9 @@ class SubmissionBody(BaseModel):
                 )
             if keys.count(key) > 1:
                 raise ValueError(f"the tag '{key}' occurs more than once")
-        given = {tag.Value.strip(): tag.Key for tag in tags if _is_priority(tag)}
-        if len(given) > 1:
-            says = " and ".join(f"'{key}' {value[:40]}" for value, key in given.items())
+        priorities = {tag.Value.strip(): tag.Key for tag in tags if _is_priority(tag)}
+        if len(priorities) > 1:
+            says = " and ".join(f"'{key}' {value[:40]}" for value, key in priorities.items())
             raise ValueError(f"the tag {says} mean the same setting: give one of them")
         return tags
 
@@ -220,14 +220,14 @@ class SubmissionBody(BaseModel):
         """The jobs and groups in these tags, in order, each once. SageMaker takes no commas in a
         tag's value, so a request from there has spaces."""
         texts = [text for tag in names.numbered_tags(key) if (text := self._tag(tag)) is not None]
-        given = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
-        for name in given:
+        listed = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
+        for name in listed:
             if not names.is_legal(name.removeprefix(GROUP_END)):
                 raise ValueError(
                     f"the tag '{key}' takes the names of jobs and groups, comma separated, not "
                     f"'{name[:40]}'"
                 )
-        return given
+        return listed
 
     @property
     def demand(self) -> Demand:
@@ -298,8 +298,8 @@ def _read(
         read = SubmissionBody.model_validate(request)
     except ValidationError as error:
         found = faults_in(error)
-        told = {fault.path for fault in found}
-        more = [fault for fault in structural if fault.path not in told]
+        reported = {fault.path for fault in found}
+        more = [fault for fault in structural if fault.path not in reported]
         raise refusal([*found, *more]) from None
     if not all(fault.lacks for fault in structural):
         raise refusal(structural)

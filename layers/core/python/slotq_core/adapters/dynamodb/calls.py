@@ -145,7 +145,12 @@ def _strongest(codes: list[str]) -> type[SlotQError] | None:
     wrong type, a wrong type before a throttle."""
     meanings = {_MEANING.get(code) for code in codes if code != "None"}
     return next(
-        (each for each in (Conflict, Contended, Malformed, Unavailable) if each in meanings), None
+        (
+            meaning
+            for meaning in (Conflict, Contended, Malformed, Unavailable)
+            if meaning in meanings
+        ),
+        None,
     )
 
 
@@ -203,7 +208,7 @@ class TableCalls:
     ) -> Iterator[dict[str, Any]]:
         request = {**expression, "TableName": self.table, "ConsistentRead": consistent}
         while limit is None or limit > 0:
-            bounds = [each for each in (limit, at_once) if each is not None]
+            bounds = [bound for bound in (limit, at_once) if bound is not None]
             if bounds:
                 request["Limit"] = min(bounds)
             with translated():

@@ -1,7 +1,7 @@
 """The configuration on DynamoDB (`ports.configuration.StoredConfiguration`).
 
-What was read is kept for as long as the REVISION item stands still (`_Kept`), so a pass or a
-submission reads that one small item.
+The configuration is cached until the REVISION item changes (`_Kept`), so a pass or a submission
+reads one small item.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _CHANGES_A_PAGE = 25
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kept:
-    """The configuration as it stood when REVISION had this label, or later."""
+    """The configuration of REVISION's label, or a later one."""
 
     label: Item
     pools: tuple[Pool, ...]
     limits: Limits
     sharing: Sharing
     believed: bool
-    """Whether no later change than the label's can be among this."""
+    """Whether this is certain to contain no change later than the label's."""
 
 
 class DynamoConfiguration:
@@ -84,8 +84,8 @@ class DynamoConfiguration:
         return self.read_through(Sieve())[0].pools
 
     def read_through(self, sieve: Sieve) -> tuple[Configuration, str]:
-        """Return the configuration, and why nothing may be decided under it: empty, or that the
-        departments and projects are lost, which are left out then. Put what is unreadable into the
+        """Return the configuration, and why nothing may be decided under it (usually empty). Lost
+        departments and projects are such a reason, and are left out. Unreadable items go into the
         sieve."""
         try:
             return self._read(sieve), ""
@@ -94,7 +94,7 @@ class DynamoConfiguration:
 
     def definition(self, pool: str) -> Pool | None:
         """Return a pool as configured."""
-        return next((each for each in self.pools() if each.name == pool), None)
+        return next((known for known in self.pools() if known.name == pool), None)
 
     def read(self) -> Configuration:
         """Return the whole configuration, with its revision."""
@@ -104,9 +104,9 @@ class DynamoConfiguration:
         """Return the configuration, with what cannot be read in the sieve. `lost`: without
         departments and projects. Raises ConfigurationLost.
 
-        Pools without the revision's digest are read once more with their revision. A change in
-        between made them newer: who decides on both would seem to know that change. Or somebody has
-        edited the table; then they are believed the second time.
+        If the pools do not match the revision's digest, both are read once more: a change in
+        between may have made the pools newer than the revision. If they still do not match,
+        somebody has edited the table, and this reading counts.
         """
         item, kept = self._read_once(sieve, believe=lost, lost=lost)
         if not kept.believed:
@@ -127,26 +127,26 @@ class DynamoConfiguration:
         )
 
     def _read_once(self, sieve: Sieve, *, believe: bool, lost: bool) -> tuple[Item, _Kept]:
-        """Return the REVISION item, and what was read under it."""
+        """Return the REVISION item, and the configuration that was read after it."""
         item, kept = self._calls.item(table.revision_key()) or Item(), self._kept
         label = _label(item)
         if kept is None or kept.label != label:
-            kept = self._read_anew(label, sieve, believe=believe, lost=lost)
+            kept = self._reread(label, sieve, believe=believe, lost=lost)
         return item, kept
 
-    def _read_anew(self, label: Item, sieve: Sieve, *, believe: bool, lost: bool) -> _Kept:
-        """Read everything after the REVISION item with this label. Keep it if all is readable and
-        has the label's digest; with `believe`, whatever the digest.
+    def _reread(self, label: Item, sieve: Sieve, *, believe: bool, lost: bool) -> _Kept:
+        """Read everything after the REVISION item with this label. Cache it if all is readable and
+        has the label's digest; with `believe`, any digest.
 
-        What is read is never older than the label. A change committed in between makes it newer:
-        then the next label differs, and everything is read again.
+        The result is never older than the label. A change committed in between makes it newer: then
+        the next label differs, and everything is read again.
         """
         first, last = table.limits_key()[1], table.revision_key()[1]
         items = self._calls.query(expressions.partition_between(table.CONFIG, first, last))
         by_key = {item["sk"]["S"]: item for item in items}
         limits, unread = by_key.get(first), Sieve()
         pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
-        stand = Configuration(
+        configuration = Configuration(
             pools=_in_order(pools, unread),
             revision=_one(label, _revision_of, 0),
             limits=_one(limits, limits_of, NO_LIMITS),
@@ -157,12 +157,12 @@ class DynamoConfiguration:
         digest = label.get("digest", {}).get("S")
         read = _Kept(
             label=label,
-            pools=stand.pools,
-            limits=stand.limits,
-            sharing=stand.sharing,
-            believed=believe or not whole or digest in {None, _digest(stand)},
+            pools=configuration.pools,
+            limits=configuration.limits,
+            sharing=configuration.sharing,
+            believed=believe or not whole or digest in {None, _digest(configuration)},
         )
-        keeps = whole and stand.revision and read.believed and not lost
+        keeps = whole and configuration.revision and read.believed and not lost
         self._kept = read if keeps else None
         return read
 
@@ -177,8 +177,8 @@ class DynamoConfiguration:
         seen: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Change what is given. The transaction comes last: before it, only a document has been
-        written that nobody reads yet."""
+        """Change the parts that are not None. The transaction comes last: before it, only a
+        document is written, and nothing names that document yet."""
         for _ in range(_TRIES):
             before = self.read()
             if seen not in {None, before.revision}:
@@ -214,12 +214,12 @@ class DynamoConfiguration:
         )
         read = self._change_of if sharing else _recorded
         found = (Sieve().read([record], read) for record in latest_first)
-        wanted = (each for read in found for each in read if who in {None, each.who})
+        wanted = (change for read in found for change in read if who in {None, change.who})
         return tuple(islice(wanted, limit))
 
     def mend_counts(self) -> None:
-        """Let the counts of REVISION that no commit could rely on go on from numbers that nobody
-        has seen. A handler that has read the item before loads again."""
+        """Replace the broken counts of REVISION by numbers that no handler has seen. A handler that
+        has read the item before loads again."""
         key = table.revision_key()
         item = self._calls.item(key) or Item()
         if wrong := _uncounted(item):
@@ -229,14 +229,15 @@ class DynamoConfiguration:
                 self._calls.update(key, expressions.on_condition(mended, unchanged))
 
     def _next(self, count: str) -> int:
-        """Return what a lost count goes on from; the revision, from the last recorded change."""
+        """Return the number from which a lost count continues; for the revision, that of the last
+        recorded change."""
         if count != "revision":
             return NEW_AGE
         last = next((record["sk"]["S"].rpartition("#")[2] for record in self._latest()), "0")
         return int(last) + 1
 
     def unmeetable_counts(self) -> list[str]:
-        """Return the counts of REVISION that no commit could rely on."""
+        """Return the broken counts of REVISION."""
         return _uncounted(self._calls.item(table.revision_key()) or Item())
 
     def lost_document(self) -> str:
@@ -250,16 +251,18 @@ class DynamoConfiguration:
         return ""
 
     def put_back_document(self, lost: str, now: int) -> bool:
-        """Let the configuration name the last document of the record that can be read, on the
-        record. Return whether there is one: without any, only people know who may use how much.
-        Raises Conflict if the configuration has changed meanwhile."""
+        """Restore the last readable document of departments and projects from the history, as a
+        recorded change. Return whether one exists: without any, an operator must decide. Raises
+        Conflict if the configuration has changed meanwhile."""
         item = self._calls.item(table.revision_key()) or Item()
         sharing = next((found for found in map(self._document_of, self._latest()) if found), None)
         if sharing is None or _document(item) != lost:
             return False
         before = self._read(Sieve(), lost=True)
-        stand = replace(before, sharing=sharing)
-        self._calls.transact([*self._record(stand, stand, "slotq doctor --fix", now)])
+        configuration = replace(before, sharing=sharing)
+        self._calls.transact(
+            [*self._record(configuration, configuration, "slotq doctor --fix", now)]
+        )
         self._kept = None
         return True
 
@@ -335,7 +338,7 @@ class DynamoConfiguration:
     def _record(
         self, before: Configuration, after: Configuration, who: str, now: int
     ) -> Iterator[Action]:
-        """Yield the actions that raise the revision and record who changed what, and when."""
+        """Yield the actions that raise the revision and record the change, its author and time."""
         name, revision = self._calls.table, before.revision
         documents = name_of(before.sharing), name_of(after.sharing)
         raised = expressions.next_revision(revision, _digest(after), documents[1])
@@ -356,8 +359,8 @@ class DynamoConfiguration:
         return replace(_recorded(record), sharing=self._sharing_of(record))
 
     def _sharing_of(self, record: Item) -> tuple[Sharing, Sharing] | None:
-        """Return how projects shared before and after a change; None: as before, and in a record
-        from before there were projects."""
+        """Return the departments and projects before and after a change; None: unchanged, or the
+        record is older than projects."""
         before, after = (
             record.get(key, {}).get("S", "") for key in ("sharingBefore", "sharingAfter")
         )
@@ -375,16 +378,16 @@ def _recorded(record: Item) -> ConfigurationChange:
         revision=int(record["sk"]["S"].rpartition("#")[2]),
         who=record["who"]["S"],
         at=from_iso(record["at"]["S"]),
-        before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
-        after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
+        before=tuple(pool_of(pool["M"]) for pool in record["before"]["L"]),
+        after=tuple(pool_of(pool["M"]) for pool in record["after"]["L"]),
         limits_before=_limits(record.get("limitsBefore")),
         limits_after=_limits(record.get("limitsAfter")),
     )
 
 
 def _label(revision: Item) -> Item:
-    """Return what tells one configuration from another: all of the REVISION item but the queue's
-    use, the projects' spending and what passes decide, which change by themselves."""
+    """Return what identifies the configuration: the REVISION item without the queue's use, the
+    projects' spending and the passes' counters, which change by themselves."""
     aside = {*USE, _GROUP_DECISIONS, _IN_PARTS}
     return {
         name: value
@@ -394,7 +397,7 @@ def _label(revision: Item) -> Item:
 
 
 def _document(revision: Item) -> str:
-    """Return the name of the document of departments and projects; empty: there are none."""
+    """Return the name of the document of departments and projects; empty: none exists."""
     return str(revision.get("sharing", {}).get("S", ""))
 
 
@@ -411,22 +414,22 @@ _COUNTS = ("revision", _GROUP_DECISIONS, "spentVersion")
 
 
 def _uncounted(item: Item) -> list[str]:
-    """Return those that no commit could rely on: one that depends on them is refused for ever."""
+    """Return the broken counts: a commit that depends on one is always refused."""
     sieve = Sieve()
     return [
         name
         for name in _COUNTS
-        if name in item and not sieve.read([item], lambda it, name=name: counted(it[name]))  # type: ignore[misc]
+        if name in item and not sieve.read([item], lambda part, name=name: counted(part[name]))  # type: ignore[misc]
     ]
 
 
-def _digest(stand: Configuration) -> str:
-    """Return a short hash of everything configured. After a restored backup, a revision may come a
-    second time with other contents; its digest differs then."""
+def _digest(configuration: Configuration) -> str:
+    """Return a short hash of the whole configuration. After a restored backup, a revision's number
+    may recur with other contents; then its digest differs."""
     contents = [
-        [write(pool) for pool in stand.pools],
-        limit_settings(stand.limits),
-        name_of(stand.sharing),
+        [write(pool) for pool in configuration.pools],
+        limit_settings(configuration.limits),
+        name_of(configuration.sharing),
     ]
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -474,4 +477,4 @@ def _one(item: Item | None, reader: Callable[[Item], T], otherwise: U) -> T | U:
 
 def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:
     placed = sieve.read(items, definition_of)
-    return tuple(pool for _, pool in sorted(placed, key=lambda each: each[0]))
+    return tuple(pool for _, pool in sorted(placed, key=lambda place: place[0]))

@@ -71,7 +71,7 @@ class Holders:
     def unreadable_copies(self) -> bool:
         """Whether a holder or claimant is unreadable."""
         aside = (table.HEALTH, table.YIELD_PREFIX)
-        return any(not key_in(each)[1].startswith(aside) for each in self.poison)
+        return any(not key_in(item)[1].startswith(aside) for item in self.poison)
 
     def offers(self, capacity: Demand) -> bool:
         """Whether the ledger offers exactly the pool's capacity, no more and no less."""

@@ -132,7 +132,7 @@ class DynamoJobs:
         if not main or main["sk"]["S"] != table.JOB:
             return None
         own = [item for item in records if entry_time_of(item) in {None, entry_time_of(main)}]
-        found = {each.number: each for each in Sieve().read(own, attempt_of)}
+        found = {attempt.number: attempt for attempt in Sieve().read(own, attempt_of)}
         if (job := whole_job(main) or self.get(name)) is None:
             return None
         live = job.attempt
@@ -177,7 +177,7 @@ class DynamoJobs:
                 found += [job for job in waiting if job.state in wanted]
                 wanted -= WAITING_STATES
         left = limit
-        for state in (each for each in JobState if each in wanted):
+        for state in (known for known in JobState if known in wanted):
             if left > 0:
                 read = self._in_state(state, left)
                 left -= len(read)
@@ -215,10 +215,12 @@ class DynamoJobs:
         sieve = Sieve()
         items = self._calls.query(expressions.partition(table.LINES))
         lines = lines_in(items, sieve, self._clock())
-        lines = [it for it in lines if not it.own or parsed(it.name).project in projects]
+        lines = [line for line in lines if not line.own or parsed(line.name).project in projects]
         if sum(line.waiting or 0 for line in lines) > limit:
             return None
-        found = {job.name: job for job in self._lines.all_jobs([it.name for it in lines], sieve)}
+        found = {
+            job.name: job for job in self._lines.all_jobs([line.name for line in lines], sieve)
+        }
         ranks = {state: rank for rank, state in enumerate(JobState)}
         return tuple(
             sorted(
@@ -235,7 +237,7 @@ class DynamoJobs:
         return tuple(found)
 
     def waiting_since(self) -> int | None:
-        oldest = [job for each in WAITING_STATES for job in self._in_state(each, 1, forward=True)]
+        oldest = [job for state in WAITING_STATES for job in self._in_state(state, 1, forward=True)]
         return min((job.entry_time for job in oldest), default=None)
 
     def _in_state(self, state: JobState, limit: int, *, forward: bool = False) -> list[Job]:

@@ -1,6 +1,6 @@
 """Write lines: touches, returns, bounds and removals. `layout.lines` has the rules.
 
-A refused write is left alone: somebody was faster, and the next pass reads anew.
+A refused write is not repeated: another handler was faster, and the next pass reads again.
 
 A touch keeps a line from being removed: a pass removes one that it finds empty and untouched for
 `layout.lines.LINE_KEPT`, an hour. A submission that relies on a touch of at most KEPT_FOR commits
@@ -43,8 +43,8 @@ class LineBounds:
             self._calls.update(table.line_key(line), expressions.return_to_line(at))
 
     def returned_by_user(self, lines: Iterable[str], *, opener: str) -> None:
-        """Announce the same of a user's change. `opener`: who pays for a new line; empty: raises
-        NoSuchLine where one of the lines does not exist."""
+        """Announce the same of a user's change. `opener`: the caller whose limits count a new line;
+        empty: raises NoSuchLine if one of the lines does not exist."""
         for line in sorted(set(lines)):
             update = expressions.return_by_user(self._clock(), opener=opener)
             try:

@@ -1,9 +1,9 @@
-"""Notifications on DynamoDB: messages on their way (`ports.notices.Outbox`), and changes of jobs as
-the table's stream reports them.
+"""Notifications on DynamoDB: the outbox (`ports.notices.Outbox`), and changes of jobs from the
+table's stream.
 
-DynamoDB tells each committed change of an item at least once, in order for each item, with the item
-before and after. So whatever crashes, a change of a job is told: nothing is added to the
-transactions that make it.
+The stream delivers each committed change of an item at least once, in order for each item, with the
+item before and after. So no crash loses the notification of a change, and the transactions that
+make changes need no extra item.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotq_core.ports.notices import Counted, Pending
 from slotq_core.timestamps import iso
 
 KEPT = 30 * 86_400
-"""Seconds for which it is known that a message was made. A stream repeats itself for a day."""
+"""How long (s) the mark of a composed message is stored. A stream may repeat a record for a day."""
 
 _TRIES = 3
 
@@ -46,8 +46,8 @@ class DynamoOutbox:
     ) -> Pending | None:
         pending = Pending(message=message, due=now if due is None else due, since=now)
         name = self._calls.table
-        told: Item = {table.EXPIRES_AT: {"N": str(now // 1000 + KEPT)}}
-        actions = [put(name, table.told_key(message.id), told, expressions.is_new())]
+        mark: Item = {table.EXPIRES_AT: {"N": str(now // 1000 + KEPT)}}
+        actions = [put(name, table.made_key(message.id), mark, expressions.is_new())]
         if due is not None:
             actions.append(put(name, _key(pending), _item(pending)))
         if counts_on is not None:
@@ -56,8 +56,8 @@ class DynamoOutbox:
         return pending if self._held(actions) else None
 
     def _held(self, actions: list[Action]) -> bool:
-        """Run the transaction. Returns whether its condition held; tries again where it only met
-        another one."""
+        """Run the transaction. Return whether its condition held; retry after a collision with
+        another transaction."""
         for left in reversed(range(_TRIES)):
             try:
                 self._calls.transact(actions)
@@ -71,8 +71,8 @@ class DynamoOutbox:
         return False
 
     def due(self, now: int, *, limit: int) -> list[Pending]:
-        """Return the messages that are due. One that cannot be read is left to people (`slotq
-        doctor`), and keeps no other waiting."""
+        """Return the messages that are due. An unreadable one is left to an operator (`slotq
+        doctor`), and delays no other."""
         wanted = expressions.partition_before(table.PENDING, f"{iso(now)}#~")
         items = self._calls.query(wanted, at_once=limit)
         return [*islice((due for item in items for due in Sieve().read([item], pending_of)), limit)]
@@ -130,14 +130,14 @@ def pending_of(item: Item) -> Pending:
 
 def _counted_of(item: Item) -> Counted:
     day, _, notification = item["sk"]["S"].partition("#")
-    names = [str(each.value) for each in JobEvent]
+    names = [str(event.value) for event in JobEvent]
     counts = {name: int(item[name]["N"]) for name in names if name in item}
     return Counted(day=day, notification=notification, counts=counts)
 
 
 SOURCE = "aws:dynamodb"
 VIEW = "NEW_AND_OLD_IMAGES"
-"""What the stream has of each change."""
+"""The part of the job that the stream contains for each change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

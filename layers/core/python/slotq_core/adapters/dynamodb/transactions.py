@@ -49,8 +49,8 @@ def submit_actions(
     first = put(name, key, items.pop(key), expressions.is_new_job())
     ended = sorted(TERMINAL_STATES)
     awaited = [
-        check(name, table.job_key(each), expressions.is_awaited(ended))
-        for each in dict.fromkeys((*job.awaited_jobs, *watched))
+        check(name, table.job_key(other), expressions.is_awaited(ended))
+        for other in dict.fromkeys((*job.awaited_jobs, *watched))
     ]
     return [first, *(put(name, key, item) for key, item in items.items()), *awaited]
 

@@ -69,8 +69,8 @@ class MemoryConfiguration:
     def changes(
         self, *, limit: int, who: str | None = None, sharing: bool = True
     ) -> tuple[ConfigurationChange, ...]:
-        found = [each for each in reversed(self._changes) if who in {None, each.who}][:limit]
-        return tuple(each if sharing else replace(each, sharing=None) for each in found)
+        found = [change for change in reversed(self._changes) if who in {None, change.who}][:limit]
+        return tuple(change if sharing else replace(change, sharing=None) for change in found)
 
     def _check_pools(self, before: Sequence[Pool], after: Sequence[Pool]) -> None:
         """Raises PoolInUse and Misconfigured."""
@@ -83,7 +83,7 @@ class MemoryConfiguration:
 
     def _change_pools(self, before: Sequence[Pool], after: Sequence[Pool]) -> None:
         """Raise the versions of ledgers whose room changes."""
-        old, new = ({pool.name: pool for pool in each} for each in (before, after))
+        old, new = ({pool.name: pool for pool in pools} for pools in (before, after))
         for name in old.keys() - new.keys():
             self._state.foreign.pop(name, None)
         for name in old.keys() | new.keys():

@@ -107,7 +107,7 @@ class MemoryCounters:
             now = self._waiting.get(caller, 0) + waiting - seen.waiting
             opened = self._lines_of.get(caller, 0) + lines - seen.lines
             minutes = self._minutes.setdefault(caller, {})
-            for gone in [each for each in minutes if each < minute - 1]:
+            for gone in [counted for counted in minutes if counted < minute - 1]:
                 del minutes[gone]
             if not now and not opened and not minutes:
                 for part in (self._waiting, self._lines_of, self._minutes, self._audits):

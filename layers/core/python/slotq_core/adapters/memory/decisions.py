@@ -90,7 +90,7 @@ class MemoryDecisions:
         ledger = self._state.ledgers[name]
         if use.seen is not None and use.seen != ledger.version:
             raise Conflict(f"pool {name} has changed since it was read")
-        pool = next((each for each in self._state.pools_now() if each.name == name), None)
+        pool = next((known for known in self._state.pools_now() if known.name == name), None)
         room = pool.capacity - pool.foreign if pool else Demand()
         free = room - ledger.used - use.gained
         if any(free[resource] < 0 for resource in use.admitted):

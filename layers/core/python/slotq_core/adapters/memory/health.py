@@ -39,7 +39,7 @@ class MemoryHealth:
 
     @one_at_a_time
     def set_foreign(self, pool: str, amount: Demand) -> None:
-        configured = any(each.name == pool for each in self._state.pools)
+        configured = any(known.name == pool for known in self._state.pools)
         if configured and amount != self._state.foreign.get(pool, Demand()):
             self._state.foreign[pool] = amount
             self._state.raise_version(pool, Demand())

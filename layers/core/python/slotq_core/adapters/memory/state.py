@@ -77,8 +77,8 @@ class Index:
         return (name for places in self._lines.values() for _, name in places)
 
     def due(self, most: int | None = None) -> Iterator[str]:
-        """Return the jobs that wait for a time, and those whose end is still to be handed on: the
-        earliest first, at most `most`."""
+        """Return the jobs that wait for a time, and ended jobs whose dependents must still be
+        notified: the earliest first, at most `most`."""
         return (name for _, name in self._due[:most])
 
     def followers(self, awaited: str) -> list[str]:
@@ -194,7 +194,7 @@ class State:
             return False
         if not opens_line:
             raise NoSuchLine("there is no such line")
-        self.openers = {name: it for name, it in self.openers.items() if name in lines}
+        self.openers = {name: opener for name, opener in self.openers.items() if name in lines}
         self.openers[line] = opener_mark(opener)
         return True
 

@@ -40,4 +40,4 @@ class MemoryStore:
         self.repair = MemoryRepair(state, self.usage)
 
     def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
-        return [read(each) for each in asked]
+        return [read(name) for name in asked]

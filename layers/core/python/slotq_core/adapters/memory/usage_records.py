@@ -94,10 +94,10 @@ class MemoryUsage:
             self._warned.discard((month, project))
 
     def spending(self) -> Spending:
-        """What the policy is told of the month."""
+        """The policy's input about the month."""
         with self._lock:
             counted = self.month
             if counted.version == 0:
                 return NOTHING_SPENT
-            told = frozenset(name for month, name in self._warned if month == counted.month)
-            return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=told)
+            warned = frozenset(name for month, name in self._warned if month == counted.month)
+            return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=warned)

@@ -92,7 +92,7 @@ class MemoryWorlds:
     def _forget_yields(self, snapshot: Snapshot, now: int) -> None:
         gone = outlived(self._state.yields.values(), snapshot, now)
         self._state.yields = {
-            key: each for key, each in self._state.yields.items() if each not in gone
+            key: past for key, past in self._state.yields.items() if past not in gone
         }
 
     @one_at_a_time
@@ -141,7 +141,7 @@ class MemoryWorlds:
         """Return the groups of these names that users have submitted, a gang with what has become
         of its ended members."""
         kept = (self._groups.get(name) for name in sorted(set(names) - {""}))
-        return {each.group.name: self._with_ended(each, now) for each in kept if each}
+        return {stored.group.name: self._with_ended(stored, now) for stored in kept if stored}
 
     def _with_ended(self, stored: StoredGroup, now: int) -> Group:
         if stored.group.max_parallel is not None:

@@ -31,7 +31,7 @@ Resolve = Callable[[str, int], list[str]]
 def addresses_of(host: str, port: int) -> list[str]:
     """Return the addresses of a host."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(each[4][0]) for each in found]
+    return [str(address[4][0]) for address in found]
 
 
 def post(

@@ -86,10 +86,10 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
 
 def _metrics(detail: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Yield the final metrics, the first `MOST_FINAL`. What has another form is left out."""
-    told = detail.get("FinalMetricDataList")
-    for each in (told if isinstance(told, list) else [])[:MOST_FINAL]:
-        if isinstance(each, Mapping) and isinstance(name := each.get("MetricName"), str):
-            yield from final_metrics({name: each.get("Value")}).items()
+    metrics = detail.get("FinalMetricDataList")
+    for metric in (metrics if isinstance(metrics, list) else [])[:MOST_FINAL]:
+        if isinstance(metric, Mapping) and isinstance(name := metric.get("MetricName"), str):
+            yield from final_metrics({name: metric.get("Value")}).items()
 
 
 _SECONDARY = frozenset(
@@ -155,7 +155,7 @@ def _phase(status: str, secondary: str) -> Phase:
     return Phase.STARTING if secondary in _WITHOUT_INSTANCES else Phase.RUNNING
 
 
-_TELLING = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
+_TIME_OF = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
     (Phase.COMPLETED, Phase.STOPPED, Phase.FAILED), ("TrainingEndTime",)
 )
 
@@ -163,7 +163,7 @@ _TELLING = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
 def _moment(detail: Mapping[str, Any], phase: Phase, at: int) -> int:
     """Return the time (ms) of the phase: the time that belongs to the phase, else the last change,
     else `at`."""
-    for key in (*_TELLING.get(phase, ()), "LastModifiedTime"):
+    for key in (*_TIME_OF.get(phase, ()), "LastModifiedTime"):
         if (moment := _milliseconds(detail.get(key))) is not None:
             return moment
     return at

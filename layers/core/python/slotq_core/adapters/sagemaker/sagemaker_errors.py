@@ -43,7 +43,7 @@ _THROTTLED = (
     r"\w*Throttl(ed|ing)(Exception)?|TooManyRequestsException|RequestLimitExceeded|SlowDown"
     r"|LimitExceededException|BandwidthLimitExceeded|PriorRequestNotComplete|429"
 )
-"""What botocore too takes for throttling, with other services' codes that SageMaker may hand on."""
+"""botocore's codes for throttling, and other services' codes that SageMaker may pass through."""
 _FAULT = (
     r"InternalFailure|InternalError|InternalServerError|InternalServerException|ServiceUnavailable"
     r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException"
@@ -237,7 +237,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         message="it got no instances within its maximum pending time "
         "(StoppingCondition.MaxPendingTimeInSeconds)",
         source="MaxPendingTimeInSeconds: The maximum length of time that a training job can be "
-        "pending before it is stopped. No secondary status is documented: its times tell",
+        "pending before it is stopped. No secondary status is documented: its times show it",
     ),
     OutcomeRow(
         status="Stopped|Deleting",
@@ -307,7 +307,7 @@ _LATER = (408, 429)
 
 _OF_QUOTAS = frozenset({Verdict.BACK_OFF, Verdict.OTHER_QUOTA})
 
-_TELLING = 2048
+_HEAD = 2048
 """Number of leading characters of an answer that decide. Quotations of a request may be long."""
 
 
@@ -319,10 +319,10 @@ def verdict_on(
     A status of HTTP by which the request itself is not at fault counts as a second code.
     """
     codes = (code, str(http_status)) if http_status >= 500 or http_status in _LATER else (code,)
-    head = text[:_TELLING]
+    head = text[:_HEAD]
     row = next(row for row in rows if _matches(row, codes, head))
     if row.verdict in RIGHTS:
-        return refusal(row.verdict, code=code, text=text, telling=head)
+        return refusal(row.verdict, code=code, text=text, head=head)
     return CallResult(
         verdict=row.verdict,
         message=f"{code}: {text}" if text else code,

@@ -70,9 +70,9 @@ def action_in(text: str, *, code: str) -> str:
     return named.group(1) if named else code
 
 
-def refusal(verdict: Verdict, *, code: str, text: str, telling: str) -> CallResult:
-    """Return an answer that names the missing right. `telling`: the beginning of the error text."""
-    action = action_in(telling, code=code)
+def refusal(verdict: Verdict, *, code: str, text: str, head: str) -> CallResult:
+    """Return an answer that names the missing right. `head`: the beginning of the error text."""
+    action = action_in(head, code=code)
     said = f"{code}: {text}" if text else code
     return CallResult(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")
 

@@ -277,8 +277,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         QUEUE_TAG: queue,
     }
     costs = _cost_tags(job)
-    given = sagemaker_tags(request.get("Tags") or ())
-    kept = [tag for tag in given if tag["Key"] not in {**ownership, **costs}]
+    tags = sagemaker_tags(request.get("Tags") or ())
+    kept = [tag for tag in tags if tag["Key"] not in {**ownership, **costs}]
     if len(kept) + len(costs) + len(ownership) > _MAX_TAGS:
         costs = {}  # Submitted to an earlier version, which took two more tags.
     return {

@@ -11,7 +11,7 @@ from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document.settings import Settings
 
-_TOLD = 5
+_LISTED = 5
 
 
 class Reference(NamedTuple):
@@ -30,18 +30,22 @@ def check(before: Settings, after: Settings) -> None:
     a project or a user's limits name, and ProjectInUse if it removes a project that a notification
     names. Otherwise nobody could say any more what these are of."""
     gone = _there(before, after.sharing) - _there(after, after.sharing)
-    lost = [each for each in _references(after.sharing) if each[2:] in gone] if gone else []
+    lost = (
+        [reference for reference in _references(after.sharing) if reference[2:] in gone]
+        if gone
+        else []
+    )
     if lost:
-        more = f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else ""
-        told = "; ".join(map(str, lost[:_TOLD]))
+        more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
+        uses = "; ".join(map(str, lost[:_LISTED]))
         refusal = ProjectInUse if lost[0].what == "project" else PoolInUse
-        raise refusal(f"{told}{more}: change that first, or both at once with `slotq config`")
+        raise refusal(f"{uses}{more}: change that first, or both at once with `slotq config`")
 
 
 def _there(settings: Settings, sharing: Sharing) -> set[tuple[str, str]]:
     """Return the projects, the pools, and the resources that they have with these quotas."""
     pools = counting(settings.pools, sharing)
-    projects = {("project", each.name) for each in settings.sharing.projects}
+    projects = {("project", project.name) for project in settings.sharing.projects}
     resources = {("resource", name) for pool in pools for name in {"slots", *pool.capacity}}
     return projects | resources | {("pool", pool.name) for pool in pools}
 

@@ -22,14 +22,14 @@ from slotq_core.wire.document.settings import Settings
 Held = Mapping[str, Mapping[str, Demand]]
 """What jobs hold: by project, then by pool."""
 
-MOST_TOLD = 50
+MOST_LISTED = 50
 """The most numbers that a refusal lists."""
 
 _NOTHING = Demand()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stand:
+class SettingsInUse:
     """What the rules look at: the settings, and what runs under them."""
 
     settings: Settings
@@ -61,7 +61,7 @@ Key = tuple[str, str, str]
 Numbers = dict[Key, Number]
 
 
-def check(before: Stand, after: Stand) -> None:
+def check(before: SettingsInUse, after: SettingsInUse) -> None:
     """Raises Oversubscribed with every number that the change brings above its bound, or further
     above it."""
     faults = [
@@ -71,8 +71,8 @@ def check(before: Stand, after: Stand) -> None:
         for number in _made_worse(rule, look(before), look(after))
     ]
     if faults:
-        told = tuple(faults[:MOST_TOLD])
-        raise Oversubscribed(_told(faults), field=faults[0][0], faults=told)
+        listed = tuple(faults[:MOST_LISTED])
+        raise Oversubscribed(_message(faults), field=faults[0][0], faults=listed)
 
 
 def held_by_fixed(active: Iterable[Job]) -> Held:
@@ -119,11 +119,11 @@ def _asked(rule: Subscription, was: Number | None, number: Number) -> bool:
     return True
 
 
-def _within_pools(stand: Stand) -> Numbers:
+def _within_pools(current: SettingsInUse) -> Numbers:
     """No quota is more than its pools have."""
-    capacity = _capacity(counting(stand.settings.pools, stand.sharing))
+    capacity = _capacity(counting(current.settings.pools, current.sharing))
     numbers: Numbers = {}
-    for path, owner in _owners(stand.sharing):
+    for path, owner in _owners(current.sharing):
         kind = type(owner).__name__.lower()
         for scope, quota in (owner.quota or {}).items():
             for resource in quota:
@@ -137,12 +137,12 @@ def _within_pools(stand: Stand) -> Numbers:
     return numbers
 
 
-def _above_running(stand: Stand) -> Numbers:
+def _above_running(current: SettingsInUse) -> Numbers:
     """No quota of a project is less than what its running jobs hold that nobody may evict."""
-    by_scope, resources = _scoped(stand), _resources(stand.sharing)
+    by_scope, resources = _scoped(current), _resources(current.sharing)
     numbers: Numbers = {}
-    for place, project in enumerate(stand.sharing.projects):
-        for scope, held in by_scope(stand.held.get(project.name, {})).items():
+    for place, project in enumerate(current.sharing.projects):
+        for scope, held in by_scope(current.held.get(project.name, {})).items():
             for resource in resources:
                 quota = project.quota.get(scope, _NOTHING)
                 said = (
@@ -156,14 +156,18 @@ def _above_running(stand: Stand) -> Numbers:
     return numbers
 
 
-def _of_departments(path_of: Callable[[Sharing, Department], str]) -> Callable[[Stand], Numbers]:
-    def look(stand: Stand) -> Numbers:
+def _of_departments(
+    path_of: Callable[[Sharing, Department], str],
+) -> Callable[[SettingsInUse], Numbers]:
+    def look(current: SettingsInUse) -> Numbers:
         """The quotas of a department's projects are together at most the department's."""
-        sharing, resources = stand.sharing, _resources(stand.sharing)
+        sharing, resources = current.sharing, _resources(current.sharing)
         numbers: Numbers = {}
         for department in sharing.departments:
-            within = [each for each in sharing.projects if each.department == department.name]
-            asked = _sum(each.quota for each in within)
+            within = [
+                project for project in sharing.projects if project.department == department.name
+            ]
+            asked = _sum(project.quota for project in within)
             quota = asked if department.quota is None else department.quota
             path = f"{path_of(sharing, department)}.quota"
             for scope in {**asked, **quota}:
@@ -185,8 +189,8 @@ def _first_project(sharing: Sharing, department: Department) -> str:
     """Return the path of the department's first project with a quota."""
     places = (
         place
-        for place, each in enumerate(sharing.projects)
-        if each.department == department.name and any(each.quota.values())
+        for place, project in enumerate(sharing.projects)
+        if project.department == department.name and any(project.quota.values())
     )
     return f"projects[{next(places, 0)}]"
 
@@ -195,7 +199,7 @@ def _itself(sharing: Sharing, department: Department) -> str:
     return f"departments[{sharing.departments.index(department)}]"
 
 
-_RULES: Mapping[Subscription, Callable[[Stand], Numbers]] = {
+_RULES: Mapping[Subscription, Callable[[SettingsInUse], Numbers]] = {
     Subscription.QUOTA_WITHIN_POOLS: _within_pools,
     Subscription.PROJECTS_WITHIN_DEPARTMENT: _of_departments(_first_project),
     Subscription.DEPARTMENT_ABOVE_PROJECTS: _of_departments(_itself),
@@ -212,15 +216,15 @@ def _owners(sharing: Sharing) -> Iterator[tuple[str, Project | Department]]:
 
 def _resources(sharing: Sharing) -> tuple[str, ...]:
     """Return the resources that count in quotas: those that a quota names. Plans see it so too."""
-    quotas = (each.quota or {} for _, each in _owners(sharing))
+    quotas = (owner.quota or {} for _, owner in _owners(sharing))
     named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
     return tuple(sorted(named)) or ("slots",)
 
 
-def _scoped(stand: Stand) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
+def _scoped(current: SettingsInUse) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
     """Return what turns amounts by pool into amounts by the scopes of the quotas."""
-    owners = [owner for _, owner in _owners(stand.sharing)]
-    scopes = {scope for each in owners for scope in (*(each.quota or {}), *each.limit)}
+    owners = [owner for _, owner in _owners(current.sharing)]
+    scopes = {scope for owner in owners for scope in (*(owner.quota or {}), *owner.limit)}
     if scopes - {EVERYWHERE}:
         return lambda by_pool: by_pool
     return lambda by_pool: {EVERYWHERE: Demand.total(by_pool.values())} if by_pool else {}
@@ -243,8 +247,8 @@ def _of(scope: str) -> str:
     return f".{scope}" if scope else ""
 
 
-def _told(faults: list[tuple[str, str]]) -> str:
+def _message(faults: list[tuple[str, str]]) -> str:
     if len(faults) == 1:
         return faults[0][1]
-    lines = [f"  {path}: {message}" for path, message in faults[:MOST_TOLD]]
+    lines = [f"  {path}: {message}" for path, message in faults[:MOST_LISTED]]
     return "\n".join([f"{len(faults)} numbers do not agree:", *lines])

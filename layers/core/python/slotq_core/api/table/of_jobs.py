@@ -54,7 +54,7 @@ JOB_ROUTES = (
         summary="Submit a training job",
         description="The body is a CreateTrainingJob request; its tags carry the queue's settings. "
         "The same body again returns the same job, as long as the job has not ended. The answer "
-        "has the job's state, but neither place nor reason: GET /jobs/{{name}} tells them.",
+        "has the job's state, but neither place nor reason: GET /jobs/{{name}} shows them.",
         query=(_DRY_RUN,),
         body="SubmissionBody",
         returns=(

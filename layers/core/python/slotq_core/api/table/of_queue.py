@@ -18,7 +18,7 @@ QUEUE_ROUTES = (
         summary="Add up what jobs have used in a window, by project, submitter, pool, class",
         description="Each attempt counts once, with the part that lies in the window. The rows of "
         "all pages together are the answer. Instance types always have rows of their own. Days "
-        "whose single attempts the queue no longer keeps are told whole: there `from` and `to` "
+        "whose single attempts the queue no longer keeps count as a whole: there `from` and `to` "
         "must be midnight in UTC.",
         query=(
             Parameter(
@@ -34,7 +34,7 @@ QUEUE_ROUTES = (
             ),
             Parameter(
                 name="by",
-                meaning="What to tell apart (repeated, or comma separated)",
+                meaning="What to group by (repeated, or comma separated)",
                 schema={"type": "array", "items": {"type": "string", "enum": [*BY]}},
             ),
             _NEXT,

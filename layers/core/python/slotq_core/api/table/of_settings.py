@@ -90,7 +90,7 @@ SETTING_ROUTES = (
         handler=lambda of: of.documents.apply,
         operation="applyConfiguration",
         summary="Replace the whole configuration by a document",
-        description="What the document leaves out gets its default. All faults are told at once, "
+        description="What the document leaves out gets its default. All faults are listed at once, "
         "each with its path. The change counts whole or not at all, and is recorded. The same "
         "document again changes nothing. For operators: give the right to nobody else.",
         query=(

@@ -44,11 +44,11 @@ class Returned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Route:
-    """A path with a method. `{MOST_…}` in its texts stands for the number of that name
+    """A path with a method. In its texts the number of that name replaces `{MOST_…}`
     (`openapi.NUMBERS`)."""
 
     path: str
-    """`<name>` stands for any one part."""
+    """`<name>` matches any one part."""
     method: str
     action: Action
     """What it is to the caller's rights (`model.access.NEEDED`). OPERATE is checked before the
@@ -68,7 +68,6 @@ class Route:
     @property
     def known(self) -> tuple[str, ...] | None:
         """The parameters that the query may have; None: any, which are ignored. A route that
-        changes something knows each: a `dry_run` that it does not know must not be done in
-        earnest."""
+        changes something refuses unknown ones: a misspelt `dry_run` must not cause the change."""
         ignores = self.method == "GET" and not self.query
         return None if ignores else tuple(parameter.name for parameter in self.query)

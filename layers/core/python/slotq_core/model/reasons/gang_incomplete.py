@@ -114,7 +114,9 @@ class EndangersItsGang(Reason):
             f"needs {in_slots(self.needed)}, and pool {self.pool} has {self.free} free. Its "
             f"gang {self.group} runs without it; with it"
         )
-        all_of_it = "the whole gang could be"
+        whole_gang = "the whole gang could be"
         if self.counts_as:
-            return f"{may} {all_of_it} evicted for more jobs, as it would count as {self.counts_as}"
-        return f"{may} {all_of_it} reclaimed, as its project would be above its fair share"
+            return (
+                f"{may} {whole_gang} evicted for more jobs, as it would count as {self.counts_as}"
+            )
+        return f"{may} {whole_gang} reclaimed, as its project would be above its fair share"

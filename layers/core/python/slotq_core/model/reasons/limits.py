@@ -60,8 +60,8 @@ class ClassForbidden(Reason):
     """The class; empty: the priority is a number that no class has."""
 
     def sentence(self) -> str:
-        its = self.priority_class or "a number that is no class's value"
-        return f"user {self.user} may hold no slots for {its} in pool {self.pool}"
+        class_name = self.priority_class or "a number that is no class's value"
+        return f"user {self.user} may hold no slots for {class_name} in pool {self.pool}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

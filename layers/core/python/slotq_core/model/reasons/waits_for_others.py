@@ -76,15 +76,15 @@ class WaitsForJobs(Reason):
     ended: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        told = [
-            f"{', '.join(map(_told, names))}, which must {verb} first"
+        parts = [
+            f"{', '.join(map(_in_words, names))}, which must {verb} first"
             for names, verb in ((self.jobs, "complete"), (self.ended, "end"))
             if names
         ]
-        return f"comes after {', and after '.join(told)}"
+        return f"comes after {', and after '.join(parts)}"
 
 
-def _told(name: str) -> str:
+def _in_words(name: str) -> str:
     """A job or a group, in a sentence."""
     group = name.removeprefix(GROUP_END)
     return name if group == name else f"group {group}"

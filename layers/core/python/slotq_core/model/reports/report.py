@@ -36,11 +36,11 @@ LONGEST_ETA = 10 * 365 * 86_400_000
 """A longer time to the end (ms) is not known: a step has taken far too long."""
 
 
-def final_metrics(told: Mapping[str, object]) -> dict[str, float]:
+def final_metrics(metrics: Mapping[str, object]) -> dict[str, float]:
     """The metrics that are numbers, of a size that can be kept."""
     return {
         name[:LONGEST_METRIC]: float(value)
-        for name, value in told.items()
+        for name, value in metrics.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)
         and -LARGEST_VALUE <= value <= LARGEST_VALUE

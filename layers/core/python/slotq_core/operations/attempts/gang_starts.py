@@ -1,4 +1,5 @@
-"""What the members of a gang are told when they start: who the others are and where they meet."""
+"""Environment variables that a gang's members get at their start: the other members and the
+rendezvous."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class GangStarts:
         self._started: dict[str, tuple[int, tuple[str, ...]]] = {}
         """By group a moment of admission (ms), and the members that held slots after it."""
 
-    def told(self, request: Request, job: Job, attempt: Attempt) -> Request:
+    def as_member(self, request: Request, job: Job, attempt: Attempt) -> Request:
         """The request with the variables of a member. A job in no gang, or one whose group cannot
         be read, starts as it is. Raises Unavailable."""
         stored = self._gang(job.group)

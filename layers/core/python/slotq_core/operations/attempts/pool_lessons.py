@@ -76,7 +76,9 @@ class Lessons:
         now = self._clock.now()
         return self._learn(
             pool,
-            lambda it: after_refusal(it.health, role=role, action=action, message=message, now=now),
+            lambda pool: after_refusal(
+                pool.health, role=role, action=action, message=message, now=now
+            ),
         )
 
     def _learn(self, name: str, learned: Callable[[Pool], PoolHealth]) -> bool:

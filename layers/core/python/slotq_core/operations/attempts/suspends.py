@@ -50,7 +50,7 @@ class Suspends:
         return True
 
     def is_over(self, job: Job) -> bool:
-        """Whether the job had a grace that is over, and SageMaker has not been told to stop it."""
+        """Whether the job's grace is over, and the queue has not called StopTrainingJob yet."""
         until = grace_ends(job)
         return until is not None and self._is_over(until)
 
@@ -88,5 +88,5 @@ class Suspends:
 
 
 def intent_at(order: StopOrder) -> int:
-    """When (ms) SageMaker should have been told to stop the attempt."""
+    """When (ms) the call of StopTrainingJob was due."""
     return order.at if order.grace_until is None else order.grace_until

@@ -1,7 +1,7 @@
-"""Changes of the configuration, on the record.
+"""Changes of the configuration, with their history.
 
-configurator  the operators' verbs: every change goes one way
-advice        notifications that go nowhere, a scheduler that gives jobs up too soon
+configurator  the operators' verbs: one code path for every change
+advice        refuses or warns of settings that cannot work: notifications, the scheduler's patience
 jobs_in_need  jobs that keep a pool or a project from being removed
-moving        a project's jobs become another project's
+moving        moves a project's jobs to another project
 """

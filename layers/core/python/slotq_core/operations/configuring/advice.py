@@ -1,9 +1,9 @@
-"""What an operator should know about a configuration: notifications that go nowhere, and scheduler
+"""Warn of a configuration that cannot work: notifications without a notifier, and scheduler
 settings that give jobs up too soon.
 
 FLARE's advice on the scheduler: all attempts together, at the shortest interval, should last a
-little longer than the longest job. Else what waits may be given up although the job that it waits
-for ends in time.
+little longer than the longest job. Else a waiting job may be given up although the job ahead of it
+ends in time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.training.field_paths import MISSING, value_at
 
 
-def check_reach(settings: Settings, telling: NotificationMode) -> None:
+def check_reach(settings: Settings, mode: NotificationMode) -> None:
     """Refuse a webhook on the queue's own machine, except in the emulator. Raises
     InvalidRequest."""
     for place, rule in enumerate(settings.sharing.notifications):
-        if telling is not NotificationMode.LOCAL and is_loopback(rule.receiver.place):
+        if mode is not NotificationMode.LOCAL and is_loopback(rule.receiver.place):
             raise InvalidRequest(
                 "https is needed, and a host that is not the queue's own machine: only the "
                 "emulator calls itself",
@@ -33,9 +33,9 @@ def check_reach(settings: Settings, telling: NotificationMode) -> None:
             )
 
 
-def notification_warnings(settings: Settings, telling: NotificationMode) -> list[str]:
-    """Return what the operator should know of notifications, as sentences."""
-    if telling is not NotificationMode.OFF or not settings.sharing.notifications:
+def notification_warnings(settings: Settings, mode: NotificationMode) -> list[str]:
+    """Return the warnings about notifications, as sentences."""
+    if mode is not NotificationMode.OFF or not settings.sharing.notifications:
         return []
     return [
         (
@@ -82,7 +82,11 @@ def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
     projects = settings.sharing.projects
     found = {}
     for pool in settings.pools:
-        rules = [it.requests for it in projects if pool.name in (it.requests.pools or [pool.name])]
+        rules = [
+            project.requests
+            for project in projects
+            if pool.name in (project.requests.pools or [pool.name])
+        ]
         longest = max(map(_runtime, rules), default=0) if projects else _DEFAULT
         found[pool.name] = 1000 * longest
     return found
@@ -90,5 +94,5 @@ def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
 
 def _runtime(rules: Prescription) -> int:
     """Return the longest runtime (s) that is known of a project."""
-    given = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
-    return next((int(value) for value in given if value is not MISSING), _DEFAULT)
+    runtimes = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
+    return next((int(value) for value in runtimes if value is not MISSING), _DEFAULT)

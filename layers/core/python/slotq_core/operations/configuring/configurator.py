@@ -13,7 +13,7 @@ from typing import Any
 
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
-from slotq_core.admission.configuration.subscription import Held, Stand
+from slotq_core.admission.configuration.subscription import Held, SettingsInUse
 from slotq_core.admission.contents import declared
 from slotq_core.errors import (
     Conflict,
@@ -57,7 +57,7 @@ class AppliedSettings:
     before: Settings
     after: Settings
     revision: int
-    """The revision now: after the change, or as it stands if nothing was written."""
+    """The current revision: a new one only if something was written."""
     moved: int = 0
     """Jobs that have another project now."""
 
@@ -74,12 +74,12 @@ class Configurator:
         permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
             sharing=sharing
         ),
-        telling: NotificationMode = NotificationMode.OFF,
+        notification_mode: NotificationMode = NotificationMode.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration.
-        `telling`: whether the queue tells people of their jobs."""
-        self.telling = telling
+        `notification_mode`: whether this deployment sends notifications."""
+        self.notification_mode = notification_mode
         self._store, self._clock, self._wake = store, clock, wake
         self._permissions = permissions
         self._mover = Mover(store, clock)
@@ -90,8 +90,8 @@ class Configurator:
 
     def settings(self) -> tuple[Settings, int]:
         """Return all settings, and their revision."""
-        stand = self._store.configuration.read()
-        return _settings(stand), stand.revision
+        configuration = self._store.configuration.read()
+        return _settings(configuration), configuration.revision
 
     def changes(self, *, limit: int) -> tuple[ConfigurationChange, ...]:
         """Return the recorded changes, the latest first."""
@@ -102,7 +102,7 @@ class Configurator:
     ) -> AppliedSettings:
         """Replace the whole configuration, as `change` does. Raises InvalidRequest for a webhook
         that this queue may not call."""
-        check_reach(settings, self.telling)
+        check_reach(settings, self.notification_mode)
         return self.change(lambda _: settings, by=by, seen=seen, dry_run=dry_run)
 
     def set_pool(
@@ -112,20 +112,20 @@ class Configurator:
         last. With `slots`, or a true `FORGET_LIMIT`, forget what capacity errors have shown of the
         pool. Raises what `change` raises, InvalidRequest, and NoSuchPool (the pool does not exist
         and the settings are too few to create one)."""
-        given = {key: value for key, value in settings.items() if key != FORGET_LIMIT}
+        values = {key: value for key, value in settings.items() if key != FORGET_LIMIT}
 
         def planned(now: Settings) -> Settings:
             before = _pool(now, name)
-            if before is None and not {"slots", "instance_type"} <= given.keys():
+            if before is None and not {"slots", "instance_type"} <= values.keys():
                 raise NoSuchPool(
                     f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
                 )
-            after = defined(name, given, before)
+            after = defined(name, values, before)
             pools = [after if pool.name == name else pool for pool in now.pools]
             return replace(now, pools=(*pools, *([] if before else [after])))
 
         changed = self.change(planned, by=by, seen=seen)
-        if settings.get(FORGET_LIMIT) or "slots" in given:
+        if settings.get(FORGET_LIMIT) or "slots" in values:
             self._forget_limit(name)
         return changed
 
@@ -173,7 +173,7 @@ class Configurator:
         def planned(now: Settings) -> Settings:
             if now.sharing.project(name) is None:
                 raise NoSuchProject(_no_project(name, now), field="name")
-            rest = tuple(each for each in now.sharing.projects if each.name != name)
+            rest = tuple(project for project in now.sharing.projects if project.name != name)
             return replace(now, sharing=replace(now.sharing, projects=rest))
 
         if move_to is None:
@@ -215,8 +215,8 @@ class Configurator:
         PoolInUse, ProjectInUse, Oversubscribed and Unavailable.
         """
         for _ in range(_TRIES):
-            stand = self._store.configuration.read()
-            now, revision = _settings(stand), stand.revision
+            configuration = self._store.configuration.read()
+            now, revision = _settings(configuration), configuration.revision
             after, last = planned(now), self._last()
             is_current = seen in {None, revision}
             made_it = last is not None and (last.who, last.revision) == (by, revision)
@@ -267,16 +267,16 @@ class Configurator:
                 self._store.worlds.load(self._clock.now()).snapshot.active
             )
         subscription.check(
-            Stand(settings=now, held=held),
-            Stand(settings=after, held=subscription.moved(held, *moved) if moved else held),
+            SettingsInUse(settings=now, held=held),
+            SettingsInUse(settings=after, held=subscription.moved(held, *moved) if moved else held),
         )
 
     def _check_jobs(self, now: Settings, after: Settings, moved: tuple[str, str] | None) -> None:
         """Look at all jobs if a pool or a project goes."""
         rest = {pool.name for pool in after.pools}
         pools = [pool for pool in now.pools if pool.name not in rest]
-        projects = {each.name for each in now.sharing.projects}
-        projects -= {each.name for each in after.sharing.projects} | set(moved or ())
+        projects = {project.name for project in now.sharing.projects}
+        projects -= {project.name for project in after.sharing.projects} | set(moved or ())
         if pools or projects:
             world = self._store.worlds.load_all(self._clock.now())
             jobs = living_jobs(self._store.jobs, world)
@@ -288,9 +288,9 @@ class Configurator:
         return next(iter(self._store.configuration.changes(limit=1, sharing=False)), None)
 
 
-def _settings(stand: Configuration) -> Settings:
-    pools = tuple(declared(pool) for pool in stand.pools)
-    return Settings(pools=pools, limits=stand.limits, sharing=stand.sharing)
+def _settings(configuration: Configuration) -> Settings:
+    pools = tuple(declared(pool) for pool in configuration.pools)
+    return Settings(pools=pools, limits=configuration.limits, sharing=configuration.sharing)
 
 
 def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None) -> Outdated:
@@ -322,4 +322,4 @@ def _no_pool(name: str, now: Settings) -> str:
 
 
 def _no_project(name: str, now: Settings) -> str:
-    return unknown("project", name, [each.name for each in now.sharing.projects])
+    return unknown("project", name, [project.name for project in now.sharing.projects])

@@ -73,7 +73,9 @@ def check_projects(removed: set[str], jobs: Iterable[Job]) -> None:
             )
     if faults:
         raise ProjectInUse(
-            "\n".join(faults), field="projects", faults=tuple(("projects", it) for it in faults)
+            "\n".join(faults),
+            field="projects",
+            faults=tuple(("projects", fault) for fault in faults),
         )
 
 

@@ -4,12 +4,13 @@ submissions      takes submissions in
 followers        jobs that come after others: found at a submission, freed or cancelled at an end
 group_watch      how far a group has come, for the jobs after it
 groups           groups of jobs: takes them in, finishes what a dead handler began
-sweeps           their members, with the retries that stand in their place; their end at the goal
+sweeps           members of sweeps, the retries that replace them, and the end at the goal
 changes          cancels and amends a stored job
 resubmit         retries: the request of an ended job as another job
 lookup           one job or a list, as a caller may see them
+listing          lists of jobs in pages
 group_lookup     one group or all, as a caller may see them
-group_standing   the state of a group as a whole, and what a gang lacks
+group_summary    the state of a group, and what a gang lacks
 queue_snapshots  the whole queue, as a caller may see it
 explanation      the plan that explains why listed jobs wait
 """

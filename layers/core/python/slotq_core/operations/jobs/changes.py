@@ -82,43 +82,43 @@ class Changes:
         A job that holds slots is stopped first. It then ends as cancelled, unless its training
         completes before the stop.
         """
-        return self._told(self.fulfilled(ChangeRequest(name=name, amendment=None), by))
+        return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold or release the job, give its attempt up, or change its settings, its request or its
         project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
         request would raise; then nothing is changed."""
-        return self._told(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
+        return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
 
-    def _told(self, changed: ChangedJob) -> Status:
-        """Ask for a pass if something was written. Return the job as this call has left it, without
-        place and reason: these cost more than the change, and `status` tells them."""
-        if changed.anew:
+    def _answer(self, changed: ChangedJob) -> Status:
+        """Request a pass if something was written. Return the changed job without place and reason:
+        these cost more than the change, and `status` reports them."""
+        if changed.written:
             self._wake()
         return Status(job=changed.job, notices=changed.notices)
 
-    def fulfilled(self, wish: ChangeRequest, by: str) -> ChangedJob:
-        """Commit one wish and stop the attempt that it stops. Asks for no pass."""
-        if wish.retry is not None:
-            job = self._jobs.found(wish.name, to=by)
-            wish.check_state(job)
-            return self._resubmitter.retry(job, wish.retry, by=by)
+    def fulfilled(self, request: ChangeRequest, by: str) -> ChangedJob:
+        """Commit one change, and stop the attempt that this change stops. Requests no pass."""
+        if request.retry is not None:
+            job = self._jobs.found(request.name, to=by)
+            request.check_state(job)
+            return self._resubmitter.retry(job, request.retry, by=by)
         for _ in range(_TRIES):
             try:
-                decided = self.decided(wish, by)
+                decided = self.decided(request, by)
                 if isinstance(decided, Job):
-                    return ChangedJob(job=decided, anew=False)
+                    return ChangedJob(job=decided, written=False)
                 with self._admitter.moving(decided):
                     (job,) = self._admitter.entering(decided, by=by)
             except Conflict:
                 continue
-            if wish.stops and orders_stop(decided.before, job):
+            if request.stops and orders_stop(decided.before, job):
                 self.stop(job)
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)
             notices = (*notices_of(decided), *self._notices_of_bounds(decided))
-            return ChangedJob(job=job, anew=True, notices=notices)
-        raise Unavailable(f"job {wish.name} keeps changing; try again")
+            return ChangedJob(job=job, written=True, notices=notices)
+        raise Unavailable(f"job {request.name} keeps changing; try again")
 
     def _notices_of_bounds(self, change: Change) -> tuple[str, ...]:
         """The warning of a job that this change makes wait until the configuration changes."""
@@ -131,28 +131,28 @@ class Changes:
         errors."""
         self._effects.carry_out_all([job])
 
-    def decided(self, wish: ChangeRequest, by: str) -> Change | Job:
-        """The change that a wish asks for, or the job itself if nothing changes. Raises what the
-        verbs raise, and TooLate if the job is no longer in one of the wish's states."""
-        job = self._jobs.found(wish.name)
+    def decided(self, request: ChangeRequest, by: str) -> Change | Job:
+        """The requested change, or the job itself if nothing changes. Raises what the verbs raise,
+        and TooLate if the job is no longer in one of the request's states."""
+        job = self._jobs.found(request.name)
         if not self._authorizer.check_change(job, by=by):
-            raise no_such_job(wish.name)
-        decided = self._change_of(job, wish, by)
+            raise no_such_job(request.name)
+        decided = self._change_of(job, request, by)
         if isinstance(decided, Change):
-            wish.check_state(job)
+            request.check_state(job)
         return decided
 
-    def _change_of(self, job: Job, wish: ChangeRequest, by: str) -> Change | Job:
-        if wish.amendment is None:
+    def _change_of(self, job: Job, request: ChangeRequest, by: str) -> Change | Job:
+        if request.amendment is None:
             if _is_cancelled(job):
                 return job
             return Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
         if job.terminal:
-            self._check_names(job, wish.amendment, by)
-        after, request = self._amended(alive(job), wish.amendment, by)
-        if after == job and request is None:
+            self._check_names(job, request.amendment, by)
+        after, revised = self._amended(alive(job), request.amendment, by)
+        if after == job and revised is None:
             return job
-        return Change(before=job, after=after, request=request)
+        return Change(before=job, after=after, request=revised)
 
     def _check_names(self, job: Job, wanted: Amendment, by: str) -> None:
         """Raises what a wrong tag, pool, class or project of the amendment raises: that would be
@@ -163,57 +163,69 @@ class Changes:
             request = self._store.jobs.request(job.name)
         except (NoSuchJob, NotUnderstood):
             return  # Nothing to compare with; that the job has ended is true all the same.
-        revision, stand = wanted.revise(request), self._store.configuration.read()
+        revision, configuration = wanted.revise(request), self._store.configuration.read()
         if wanted.project not in {None, job.project}:
-            self._authorizer.under(stand.sharing).project_for(wanted.project or "", by)
-        check_names(revision.before, revision.after, stand.pools, rights_of(stand.sharing, by))
+            self._authorizer.under(configuration.sharing).project_for(wanted.project or "", by)
+        check_names(
+            revision.before,
+            revision.after,
+            configuration.pools,
+            rights_of(configuration.sharing, by),
+        )
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
         """The amended job, and the amended request if it differs."""
         after, request, now = job, None, self._clock.now()
         if wanted.revise is not None:
-            before, stand = self._store.jobs.request(job.name), self._store.configuration.read()
+            before, configuration = (
+                self._store.jobs.request(job.name),
+                self._store.configuration.read(),
+            )
             revision = wanted.revise(before)
             submission, full = revision.after, revision.request
-            permissions = self._authorizer.under(stand.sharing)
+            permissions = self._authorizer.under(configuration.sharing)
             moves = wanted.project not in {None, job.project}
             if moves and job.group:
                 self._check_no_gang(job)
             project = (
                 permissions.project_for(wanted.project or "", by)
                 if moves
-                else stand.sharing.project(job.project)
+                else configuration.sharing.project(job.project)
             )
             if moves and project is not None:
                 submission, full = completed(submission, full, project)
             else:
                 check_amended(revision.request, revision.before, revision.after, project)
-            rights = rights_of(stand.sharing, job.person)
-            anew = _as_submitted_now(revision.after, job, stand.pools, project)
+            rights = rights_of(configuration.sharing, job.person)
+            submitted = _as_submitted_now(revision.after, job, configuration.pools, project)
             admitted = admit(
-                anew,
-                usable_pools(anew, stand.pools, project),
+                submitted,
+                usable_pools(submitted, configuration.pools, project),
                 submitter=job.submitter,
                 now=now,
                 rights=rights,
-                people=stand.people,
+                people=configuration.people,
                 by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, rights.classes, by=by)
             if moves:
                 after = replace(after, checkpoints=submission.checkpoints)
-            after, full = _with_assurance(job, after, full, stand.pools)
+            after, full = _with_assurance(job, after, full, configuration.pools)
             request = full if full != before else None
-            check_priority(stand.limits, after.priority, caller=by, before=job.priority)
+            check_priority(configuration.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
-                check_class(stand.limits, after, caller=by)
+                check_class(configuration.limits, after, caller=by)
             permissions.check_priority(
                 project, after.priority, caller=by, before=None if moves else job.priority
             )
             if moves:
                 after = with_approval(after, project, permissions.role(by, after.project), now)
         return amended(
-            after, wanted, by=by, now=now, check_release=lambda it: self._check_release(it, by)
+            after,
+            wanted,
+            by=by,
+            now=now,
+            check_release=lambda current: self._check_release(current, by),
         ), request
 
     def _check_no_gang(self, job: Job) -> None:
@@ -245,8 +257,8 @@ class Changes:
 def _as_submitted_now(
     wanted: Submission, job: Job, pools: Sequence[Pool], project: Project | None
 ) -> Submission:
-    """The changed submission as the door would take it now. Dependencies stay with the job, and so
-    do its pools if it runs in several at once and names none."""
+    """The changed submission as admission would accept it now. The job keeps its dependencies. It
+    keeps its pools too if it runs in several at once and the submission names none."""
     in_project = replace(
         wanted,
         project=project.name if project else job.project,
@@ -260,10 +272,10 @@ def _as_submitted_now(
 def _with_assurance(
     before: Job, after: Job, request: Request, pools: Sequence[Pool]
 ) -> tuple[Job, Request]:
-    """The changed job as its pools take it without checkpoints, and its request, which may have
-    been given a place for them. A change that brings no new pool and no new risk of eviction is not
-    asked: the job was accepted. A running attempt cannot use a place, so nothing is given then.
-    Raises CheckpointsRequired."""
+    """The changed job with the checkpoints that its pools require, and its request, perhaps with a
+    provided checkpoint location. No check for a change without a new pool and without a new risk of
+    eviction: the job was accepted. A running attempt gets no location, because it could not use
+    one. Raises CheckpointsRequired."""
     same = after.pools == before.pools and after.evictable == before.evictable
     taken = after if same else assured(after, pools)
     if after.active or taken.checkpoints == after.checkpoints:

@@ -45,7 +45,7 @@ def explained_list(
 
 def settled(snapshot: Snapshot, now: int) -> Snapshot:
     """Return the snapshot after the decisions that precede all others, without jobs in back-off. A
-    plan that takes one of these decisions, or ends a back-off, examines nobody."""
+    plan that takes one of these decisions, or ends a back-off, examines no job."""
     snapshot = replace(snapshot, due=())
     pools = {pool.name: pool for pool in snapshot.pools}
     after = {
@@ -56,7 +56,9 @@ def settled(snapshot: Snapshot, now: int) -> Snapshot:
     return replace(
         snapshot,
         active=tuple(after.get(job.name, job) for job in snapshot.active),
-        waiting=tuple(job for it in snapshot.waiting if (job := after.get(it.name, it)).waits),
+        waiting=tuple(
+            job for waiting in snapshot.waiting if (job := after.get(waiting.name, waiting)).waits
+        ),
     )
 
 
@@ -69,9 +71,9 @@ def _listed(snapshot: Snapshot, waiting: Iterable[Job]) -> dict[str, Found]:
         if job.claim is None and job.name not in loaded:
             jobs[_shared(job)].append(job)
     return {
-        each.name: Found(jobs=tuple(jobs[_shared(each)]))
-        for each in _stand_ins(snapshot)
-        if _shared(each) in jobs
+        job.name: Found(jobs=tuple(jobs[_shared(job)]))
+        for job in _stand_ins(snapshot)
+        if _shared(job) in jobs
     }
 
 
@@ -79,8 +81,11 @@ def _read(world: World, jobs: Iterable[Job]) -> dict[str, Found]:
     """Return the first jobs of the unread lines that these jobs wait in, by stand-in."""
     lines = {_shared(job) for job in jobs if job.waits}
     unread = sorted(_stand_ins(world.snapshot), key=position)
-    asked = [each for each in unread if _shared(each) in lines]
-    return {each.name: world.more(Need(after=each, count=1)) for each in asked[:MOST_LINES_READ]}
+    asked = [stand_in for stand_in in unread if _shared(stand_in) in lines]
+    return {
+        stand_in.name: world.more(Need(after=stand_in, count=1))
+        for stand_in in asked[:MOST_LINES_READ]
+    }
 
 
 def _with_lines(snapshot: Snapshot, known: Mapping[str, Found]) -> Snapshot:
@@ -88,7 +93,9 @@ def _with_lines(snapshot: Snapshot, known: Mapping[str, Found]) -> Snapshot:
     jobs = {job.name: job for job in snapshot.waiting if job.name not in known}
     jobs |= {job.name: job for found in known.values() for job in found.jobs}
     behind = {name: more for name, more in snapshot.behind.items() if name not in known}
-    behind |= {it.jobs[-1].name: it.behind for it in known.values() if it.jobs and it.behind}
+    behind |= {
+        line.jobs[-1].name: line.behind for line in known.values() if line.jobs and line.behind
+    }
     return replace(
         snapshot,
         waiting=tuple(jobs.values()),

@@ -1,9 +1,9 @@
-"""Jobs that come after others, or after groups (`group_watch`): found at their submission, and
-freed or cancelled at an end.
+"""Dependencies on jobs, and on groups (`group_watch`): looked up at submission; an end frees or
+cancels the dependents.
 
-A job that others may come after is `followed`. Its end stays in the store as a task until the end
-is handed on, so any later pass finishes the work of a dead handler. Handing on may be repeated: a
-job that no longer waits for the ended one stays as it is.
+A job that may have dependents is `followed`. Its end stays in the store as a task until the
+dependents are notified, so any later pass finishes the work of a dead handler. Notifying may be
+repeated: a job that no longer waits for the ended one does not change.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class Followers:
         return Predecessors(jobs=jobs, groups=self._groups.progress(others, sees=sees, by=by))
 
     def follow(self, awaited: Iterable[Job]) -> None:
-        """Make sure that the ends of these jobs will be handed on. An ended job stays as it is: its
-        end will refuse the submission (`AwaitedEnded`). Raises Unavailable after `_TRIES`
+        """Make sure that the ends of these jobs will notify their dependents. An ended job does not
+        change: its end refuses the submission (`AwaitedEnded`). Raises Unavailable after `_TRIES`
         conflicts."""
         for job in awaited:
             self._follow(job)
 
     def all_followed(self, found: Mapping[K, Predecessors]) -> dict[K, Predecessors]:
-        """The predecessors of several new jobs, followed once for all: each of them would find else
-        that another was faster. Raises as `follow`."""
-        jobs = {name: job for each in found.values() for name, job in each.to_follow.items()}
+        """The predecessors of several new jobs, each followed once: separate attempts would
+        conflict with each other. Raises as `follow`."""
+        jobs = {name: job for stored in found.values() for name, job in stored.to_follow.items()}
         self.follow(jobs.values())
-        return {key: each.once_followed() for key, each in found.items()}
+        return {key: stored.once_followed() for key, stored in found.items()}
 
     def _follow(self, awaited: Job) -> bool:
-        """Return whether the end is still to come and will be handed on."""
+        """Return whether the end is still to come and will notify the dependents."""
         job: Job | None = awaited
         for _ in range(_TRIES):
             if job is None or job.followed or job.terminal:
@@ -84,24 +84,24 @@ class Followers:
                 job = self._store.jobs.get(job.name)
         raise Unavailable(f"job {awaited.name} keeps changing; try again")
 
-    def hand_on(self, ended: Job, *, until: int) -> None:
-        """Free or cancel the jobs that wait for this one, and see to those that wait for its group.
-        Begins nothing from `until` on; then, and after an error, the end stays to be handed on."""
+    def notify_dependents(self, ended: Job, *, until: int) -> None:
+        """Free or cancel the jobs that wait for this one, then those that wait for its group.
+        Begins nothing from `until` on. Then, and after an error, the end stays a task."""
         name, end = ended.name, ended.state
-        told = self.change(
+        notified = self.change(
             name, lambda job: after_end_of(job, name, end, self._clock.now()), until=until
         )
-        if told and ended.group:
-            told = self._hand_on_group(ended, until=until)
-        if told:
-            with suppress(Conflict):  # Another handler has handed the end on.
+        if notified and ended.group:
+            notified = self._notify_dependents_of_group(ended, until=until)
+        if notified:
+            with suppress(Conflict):  # Another handler has notified the dependents.
                 self._store.decisions.commit(
                     [Change(before=ended, after=replace(ended, followed=False))]
                 )
 
-    def _hand_on_group(self, ended: Job, *, until: int) -> bool:
-        """Free or cancel the jobs that wait for the group of this job, or see to it that a later
-        end does. Returns whether all is done."""
+    def _notify_dependents_of_group(self, ended: Job, *, until: int) -> bool:
+        """Free or cancel the jobs that wait for the group of this job, or follow the next member so
+        that its end does. Returns whether all is done."""
         name = end_of(ended.group)
         waiting = self._store.jobs.followers(name)
         if not waiting:
@@ -145,24 +145,24 @@ class Followers:
                 return
             except Conflict:
                 job = self._store.jobs.get(name)
-        raise Unavailable(f"job {name} keeps changing; a later pass tells it of {awaited}'s end")
+        raise Unavailable(f"job {name} keeps changing; a later pass handles {awaited}'s end")
 
 
-def hand_on_all(
+def notify_dependents(
     ended: Sequence[Job], store: Store, clock: Clock, *, until: int
 ) -> tuple[list[Job], tuple[str, ...]]:
-    """Hand these ends on: to the sweep whose goal is reached, and to the jobs that come after.
-    Returns the jobs that now have to be stopped, and what went wrong; an end that fails stops no
-    other."""
+    """Process these ends: cancel the rest of a sweep whose goal is reached, and notify dependents.
+    Returns the jobs to stop now, and the errors. An error at one end does not keep the others from
+    being processed."""
     followers, goals = Followers(store, clock), SweepGoals(store, clock)
     stopping: list[Job] = []
     troubles: list[str] = []
     for job in ended:
         try:
             stopping += goals.take_in(job, until=until)
-            followers.hand_on(job, until=until)
+            followers.notify_dependents(job, until=until)
         except SlotQError as error:
-            troubles.append(f"{job.name}: its end is not handed on yet: {error}")
+            troubles.append(f"{job.name}: its dependents are not notified yet: {error}")
     return stopping, tuple(troubles)
 
 

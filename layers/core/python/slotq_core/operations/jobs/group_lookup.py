@@ -14,9 +14,9 @@ from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 from slotq_core.model.reasons import Reason
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.jobs.group_standing import GroupStanding, standing_of
-from slotq_core.operations.jobs.sweeps import standing_for
-from slotq_core.operations.listing import fitting
+from slotq_core.operations.jobs.group_summary import GroupSummary, summary_of
+from slotq_core.operations.jobs.listing import fitting
+from slotq_core.operations.jobs.sweeps import latest_retry
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
 from slotq_core.ports.store import Store
@@ -35,7 +35,7 @@ class GroupStatus:
     members: Mapping[str, Status]
     """By member's name, in the order of the submission, without place and reason; those whose
     records have expired are left out. In the place of a sweep's member stands its latest retry."""
-    standing: GroupStanding
+    summary: GroupSummary
     own: bool = True
     """Whether the caller is the person who submitted the group."""
     result: str = ""
@@ -45,9 +45,9 @@ class GroupStatus:
     group."""
 
     def page(self, start: int = 0) -> tuple[dict[str, Status], int | None]:
-        """The members that fit into one answer, from this place in the submission on, and where the
-        next page starts (None: this is the last). Places stay when records expire, and tell nothing
-        about members that the caller may not see."""
+        """The members that fit into one answer, from this place in the submission on, and the place
+        where the next page starts (None: this is the last page). Places stay the same when records
+        expire, and reveal nothing about members that the caller may not see."""
         left = [
             (place, name)
             for place, name in enumerate(self.stored.group.members)
@@ -88,7 +88,7 @@ class GroupLookup:
         return GroupStatus(
             stored=stored,
             members=members,
-            standing=standing_of(stored.group, jobs, goal_met=stored.goal_met(jobs)),
+            summary=summary_of(stored.group, jobs, goal_met=stored.goal_met(jobs)),
             own=to is None or self.is_person(to, stored.submitter),
             result=self._result(stored.group, members),
         )
@@ -127,11 +127,11 @@ class GroupLookup:
             job, attempts = found if isinstance(found, tuple) else (found, ())
             if job.group != group.name:
                 return None
-            stands = standing_for(job, group, self._store.jobs.get)
-            if with_attempts and stands is not job:
-                again = self._store.jobs.with_attempts(stands.name)
-                stands, attempts = again or (stands, ())
-            return Status(job=stands, attempts=attempts)
+            latest = latest_retry(job, group, self._store.jobs.get)
+            if with_attempts and latest is not job:
+                again = self._store.jobs.with_attempts(latest.name)
+                latest, attempts = again or (latest, ())
+            return Status(job=latest, attempts=attempts)
 
         def read_if_possible(name: str) -> Status | None:
             with suppress(NotUnderstood):
@@ -151,8 +151,8 @@ class GroupLookup:
         return people.person(caller) == people.person(submitter)
 
     def _result(self, group: Group, members: Mapping[str, Status]) -> str:
-        """The model of the member that the gang ends with; empty: there is none yet, or the caller
-        may not see it."""
+        """The model of the member that ends the gang; empty: it has no model yet, or the caller may
+        not see it."""
         found = members.get(group.ends_with)
         if found is None or found.job.state is not JobState.COMPLETED:
             return ""
@@ -163,13 +163,15 @@ class GroupLookup:
 
     def _reason(self, found: GroupStatus) -> Reason | None:
         """Why the first member that waits does, in the order of the queue."""
-        waiting = sorted((it.job for it in found.members.values() if it.job.waits), key=position)
+        waiting = sorted(
+            (member.job for member in found.members.values() if member.job.waits), key=position
+        )
         if not waiting or found.stored.group.max_parallel is not None:
             return None
         now = self._clock.now()
         planned = explained_list(self._store.worlds.load(now), now, waiting, None)
-        told = [job for job in waiting if job.name in planned.reasons] or waiting
-        return why(told[0], planned, Ahead(jobs=0, or_more=True))
+        explained = [job for job in waiting if job.name in planned.reasons] or waiting
+        return why(explained[0], planned, Ahead(jobs=0, or_more=True))
 
 
 def readable_groups(store: Store, names: Iterable[str]) -> list[StoredGroup]:
@@ -190,7 +192,7 @@ def readable_groups(store: Store, names: Iterable[str]) -> list[StoredGroup]:
 def _listed(stored: StoredGroup, jobs: Sequence[Job]) -> GroupStatus:
     known = {job.name: job for job in jobs}
     members = {
-        name: Status(job=standing_for(known[name], stored.group, known.get))
+        name: Status(job=latest_retry(known[name], stored.group, known.get))
         for name in stored.group.members
         if name in known
     }
@@ -198,5 +200,5 @@ def _listed(stored: StoredGroup, jobs: Sequence[Job]) -> GroupStatus:
     return GroupStatus(
         stored=stored,
         members=members,
-        standing=standing_of(stored.group, own, goal_met=stored.goal_met(own)),
+        summary=summary_of(stored.group, own, goal_met=stored.goal_met(own)),
     )

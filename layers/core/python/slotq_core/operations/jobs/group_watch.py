@@ -1,14 +1,14 @@
 """The end of a group, for the jobs after it.
 
-Nothing counts a group's members. While a job waits for a group, one living member of the group is
-`followed`: the watch. When it ends, its end stays in the store as a task, as that of any followed
-job, until the next member is followed that has not ended, or until the jobs after the group are
-told that there is none. So ends of other members cost nothing, and a group without jobs after it
-costs nothing at all.
+No counter exists of a group's members. While a job waits for a group, one living member of the
+group is `followed`: the watch. The watch's end stays in the store as a task, like that of any
+followed job, until another living member is followed. When every member has ended, the task
+notifies the group's dependents. So ends of other members cost nothing, and a group without
+dependents costs nothing at all.
 
 The watch is the first member, in the group's order, that has not ended. All watches of a group
-together read each member about once, and the last one all of them once more: its verdict rests on
-the members alone, whoever else has looked.
+together read each member about once. The last one reads all members once more, so its verdict
+depends on no other handler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotq_core.errors import NoSuchGroup, Unavailable
 from slotq_core.model.groups import Group, StoredGroup, end_of
 from slotq_core.model.jobs import GROUP_END, Job
 from slotq_core.names import is_legal
-from slotq_core.operations.jobs.sweeps import standing_for
+from slotq_core.operations.jobs.sweeps import latest_retry
 from slotq_core.ports.store import Store
 
 _TRIES = 20
@@ -34,8 +34,8 @@ NONE: Mapping[str, Job | None] = MappingProxyType({})
 
 
 class GroupWatch:
-    """`follow` makes sure that a member's end will be handed on. It returns whether the member
-    lives."""
+    """`follow` makes sure that a member's end will notify its dependents, and returns whether the
+    member lives."""
 
     def __init__(self, store: Store, follow: Callable[[Job], bool]) -> None:
         self._store, self._follow = store, follow
@@ -50,7 +50,7 @@ class GroupWatch:
         exist, or that caller `by` may not see: others submitted them, and no member that was looked
         at may be seen."""
         found = {}
-        for name in dict.fromkeys(each.removeprefix(GROUP_END) for each in names):
+        for name in dict.fromkeys(name.removeprefix(GROUP_END) for name in names):
             stored = self._store.groups.get(name) if is_legal(name) else None
             if stored is None:
                 continue
@@ -91,12 +91,12 @@ class GroupWatch:
     def _until_living(
         self, group: Group, begin: int = 0, *, known: Mapping[str, Job | None] = NONE
     ) -> Iterator[tuple[str, Job | None]]:
-        """The members from this one on, to the first that has not ended. A retry stands in the
-        place of a sweep's member. `known`: members that have ended, as last read."""
+        """The members from this one on, to the first that has not ended. A retry replaces a sweep's
+        member. `known`: members that have ended, as last read."""
         for name in group.members[begin:]:
             job = known[name] if name in known else self._own(name, group)
             if job is not None:
-                job = standing_for(job, group, self._store.jobs.get)
+                job = latest_retry(job, group, self._store.jobs.get)
             yield name, job
             if job is not None and not job.terminal:
                 return

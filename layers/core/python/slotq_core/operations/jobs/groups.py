@@ -31,7 +31,7 @@ from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
-from slotq_core.operations.jobs.group_standing import standing_of
+from slotq_core.operations.jobs.group_summary import summary_of
 from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
@@ -41,7 +41,7 @@ from slotq_core.ports.training import Request
 from slotq_core.wire.groups.member_environment import rendezvous_of
 
 NOT_WHOLE = "group_not_whole"
-"""The cause of a member that is cancelled because nobody has finished its group's submission."""
+"""The cause of a member that is cancelled because its group's submission was never finished."""
 
 FINISHED_WITHIN = 3_600_000
 """How long an unfinished submission may be sent again (ms). Then its members are cancelled."""
@@ -90,7 +90,7 @@ class NewGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Judged:
-    """What the door makes of a group."""
+    """A group after admission."""
 
     project: str
     """Of all members."""
@@ -107,12 +107,12 @@ class _Judged:
     """What the user should know, by member; of members that are alike, of the first."""
 
 
-def _notices(jobs: Iterable[Job], stand: Configuration) -> dict[str, tuple[str, ...]]:
+def _notices(jobs: Iterable[Job], configuration: Configuration) -> dict[str, tuple[str, ...]]:
     """What the user should know of the members. Asks once for all members that are alike."""
     alike: dict[object, Job] = {}
     for job in jobs:
         alike.setdefault((job.demand, job.pools, job.parts, job.preemptible, job.workload), job)
-    return {job.name: notices_of_bounds(job, stand) for job in alike.values()}
+    return {job.name: notices_of_bounds(job, configuration) for job in alike.values()}
 
 
 class GroupsOfJobs:
@@ -146,7 +146,9 @@ class GroupsOfJobs:
             self._submissions.check_room(submitter)
         except LimitReached:
             known = self._store.groups.get(name)
-            begun = [it.digest for it in self._store.groups.openings() if it.name == name]
+            begun = [
+                opening.digest for opening in self._store.groups.openings() if opening.name == name
+            ]
             digests = begun if known is None else [known.digest]
             if not any(self._is_of(digest, submitter) for digest in digests):
                 raise
@@ -177,18 +179,18 @@ class GroupsOfJobs:
         known = self._known(wanted, submitter)
         if known is not None:
             return self._lookup.shown(known, submitter)
-        stand = self._store.configuration.read()
-        judged = self._judge(wanted, submitter, stand)
+        configuration = self._store.configuration.read()
+        judged = self._judge(wanted, submitter, configuration)
         missing = sorted(number for wave in judged.missing for number in wave)
-        self._submissions.check_limits([judged.jobs[number] for number in missing], stand)
-        stored = self._record(wanted, judged, submitter, stand)
+        self._submissions.check_limits([judged.jobs[number] for number in missing], configuration)
+        stored = self._record(wanted, judged, submitter, configuration)
         self._refuse_other_opening(stored)
         members = {
             job.name: Status(job=job, notices=judged.notices.get(job.name, ()))
             for job in judged.jobs
         }
         return GroupStatus(
-            stored=stored, members=members, standing=standing_of(stored.group, judged.jobs)
+            stored=stored, members=members, summary=summary_of(stored.group, judged.jobs)
         )
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
@@ -231,11 +233,11 @@ class GroupsOfJobs:
         """Store the members and then the record; or return the record, if another handler was
         faster. With it, what the user should know, by member. Raises GroupUnfinished if there is no
         time for all of them before `until` (ms)."""
-        stand = self._store.configuration.read()
-        judged = self._judge(wanted, submitter, stand)
-        stored = self._record(wanted, judged, submitter, stand)
+        configuration = self._store.configuration.read()
+        judged = self._judge(wanted, submitter, configuration)
+        stored = self._record(wanted, judged, submitter, configuration)
         try:
-            self._store_members(wanted, judged, stored, stand, until)
+            self._store_members(wanted, judged, stored, configuration, until)
             self._store.groups.keep(stored)
         except (Refused, Conflict) as error:
             if (known := self._known(wanted, submitter)) is not None:
@@ -246,7 +248,7 @@ class GroupsOfJobs:
         return stored, judged.notices
 
     def _record(
-        self, wanted: NewGroup, judged: _Judged, submitter: str, stand: Configuration
+        self, wanted: NewGroup, judged: _Judged, submitter: str, configuration: Configuration
     ) -> StoredGroup:
         """The group as it is stored."""
         now, is_gang = self._clock.now(), wanted.max_parallel is None
@@ -256,17 +258,17 @@ class GroupsOfJobs:
             project=judged.project,
             sweep=wanted.sweep,
             # Two people never share a group, whatever they send.
-            digest=f"{wanted.digest} {stand.people.person(submitter)}",
+            digest=f"{wanted.digest} {configuration.people.person(submitter)}",
             at=now,
             rendezvous=rendezvous_of(judged.request, wanted.name, now) if is_gang else "",
         )
 
-    def _judge(self, wanted: NewGroup, submitter: str, stand: Configuration) -> _Judged:
+    def _judge(self, wanted: NewGroup, submitter: str, configuration: Configuration) -> _Judged:
         """Check every member and the whole, and store nothing."""
         waves = _in_waves(wanted)
         submitted = [submission for submission, _ in wanted.members]
-        known = self._store.at_once(self._store.jobs.get, [each.name for each in submitted])
-        ours = frozenset(each.name for each in submitted)
+        known = self._store.at_once(self._store.jobs.get, [job.name for job in submitted])
+        ours = frozenset(job.name for job in submitted)
         asked: dict[After, Predecessors] = {}
         jobs, requests, missing = [], {}, set()
         for number, (submission, request) in enumerate(wanted.members):
@@ -275,7 +277,7 @@ class GroupsOfJobs:
                     submission,
                     request,
                     submitter,
-                    stand,
+                    configuration,
                     ours=ours,
                     asked=asked,
                 )
@@ -294,15 +296,17 @@ class GroupsOfJobs:
                 field="members",
             )
         if wanted.max_parallel is None:
-            rights = rights_of(stand.sharing, stand.people.person(submitter))
-            check_room(wanted.group, jobs, stand.pools, rights)
+            rights = rights_of(configuration.sharing, configuration.people.person(submitter))
+            check_room(wanted.group, jobs, configuration.pools, rights)
         return _Judged(
             project=projects[0],
             jobs=jobs,
             request=requests[wanted.ends_with or jobs[0].name],
-            notices=_notices(jobs, stand),
+            notices=_notices(jobs, configuration),
             missing=[[number for number in wave if number in missing] for wave in waves],
-            asked={after: it for after, it in asked.items() if not ours & {*after[0], *after[1]}},
+            asked={
+                after: ends for after, ends in asked.items() if not ours & {*after[0], *after[1]}
+            },
         )
 
     def _store_members(
@@ -310,7 +314,7 @@ class GroupsOfJobs:
         wanted: NewGroup,
         judged: _Judged,
         stored: StoredGroup,
-        stand: Configuration,
+        configuration: Configuration,
         until: int,
     ) -> None:
         """Store the missing members outside all lines, each wave behind those before it. Raises
@@ -331,7 +335,7 @@ class GroupsOfJobs:
                     submitter,
                     entry=entry,
                     followed=followed,
-                    stand=stand,
+                    configuration=configuration,
                     asked=asked,
                 )
 
@@ -345,7 +349,7 @@ class GroupsOfJobs:
                 )
             # Those that come after others one by one: their transactions examine the same jobs, and
             # DynamoDB cancels those that do so at once.
-            after = [n for n in some if (it := wanted.members[n][0]).after or it.after_any]
+            after = [n for n in some if (member := wanted.members[n][0]).after or member.after_any]
             self._at_once(store, [number for number in some if number not in after])
             for number in after:
                 store(number)
@@ -365,7 +369,9 @@ class GroupsOfJobs:
         """Raises NameTaken if another submission of that name is open, or this one is being
         withdrawn."""
         name = stored.group.name
-        opening = next((it for it in self._store.groups.openings() if it.name == name), None)
+        opening = next(
+            (opening for opening in self._store.groups.openings() if opening.name == name), None
+        )
         if opening is not None and (opening.digest != stored.digest or opening.withdrawn):
             raise NameTaken(
                 f"another submission of group '{name}' has begun and is not finished: send that "
@@ -427,7 +433,7 @@ def _in_waves(wanted: NewGroup) -> list[list[int]]:
     """The numbers of the members, each wave after those that its members come after. Raises
     InvalidRequest."""
     numbers = {submission.name: number for number, (submission, _) in enumerate(wanted.members)}
-    after = {each.name: (*each.after, *each.after_any) for each, _ in wanted.members}
+    after = {member.name: (*member.after, *member.after_any) for member, _ in wanted.members}
     waves = check_members(wanted.name, after, gang=wanted.max_parallel is None)
     return [[numbers[name] for name in wave] for wave in waves]
 

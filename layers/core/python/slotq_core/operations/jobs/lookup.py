@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.errors import NoSuchJob
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.reports.report import Report
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.listing import ListCursor, Walk, fitting
-from slotq_core.operations.script_reports import Progress
+from slotq_core.operations.jobs.listing import ListCursor, Walk, fitting
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
@@ -20,6 +21,11 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.privacy.disclosure import Shown, shown
 from slotq_core.privacy.identity import BY_DEFAULT
+
+KEPT = 5_000
+"""How long (ms) this process caches a report, or its absence."""
+
+_NEVER: tuple[int, Report | None] = (0, None)
 
 
 class JobLookup:
@@ -61,7 +67,7 @@ class JobLookup:
         Raises NoSuchProject for a project that is not known to `to` and has none of them.
 
         With more jobs than `JobFilter.looks_at`, only the latest of each state are examined, and no
-        job has a place: the queue is never read whole. `status` tells the place of one job.
+        job has a place: the queue is never read whole. `status` reports the place of one job.
         """
         return self._whole(states, wanted, limit=wanted.looks_at, to=to)[0]
 
@@ -172,16 +178,16 @@ class JobLookup:
         return {pool.name: pool.suspend_grace for pool in self._store.configuration.read().pools}
 
     def request(self, name: str, *, by: str) -> Shown:
-        """The part of the job's current CreateTrainingJob request that `by` may see, with its
-        project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
+        """The part of the job's current CreateTrainingJob request that `by` may see. The project is
+        a tag of this request, so submitting it again keeps the project. Raises NoSuchJob."""
         job = self.found(name, to=by)
         request = names.with_project(self._store.jobs.request(job.name), job.project)
         people = self._store.configuration.read().people
         return shown(request, submitter=job.submitter, to=by, people=people)
 
     def found(self, name: str, *, to: str | None = None) -> Job:
-        """The job, if `to` may see it (None: the queue itself). Raises NoSuchJob: nobody learns
-        whether a job that is not theirs to see exists."""
+        """The job, if `to` may see it (None: the queue itself). Else raises NoSuchJob, whether the
+        job exists or not."""
         job = self._store.jobs.get(name) if names.is_legal(name) else None
         if job is None or not self._authorizer.sees(job, by=to):
             raise no_such_job(name)
@@ -190,3 +196,42 @@ class JobLookup:
 
 def no_such_job(name: str) -> NoSuchJob:
     return NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
+
+
+class Progress:
+    """Reports of running attempts, each read at most once in `KEPT`."""
+
+    def __init__(self, scripts: Scripts, clock: Clock) -> None:
+        self._scripts, self._clock = scripts, clock
+        self._known: dict[str, tuple[int, Report | None]] = {}
+        """When each was read, and what it said, by training job."""
+
+    def of(self, statuses: Iterable[Status]) -> list[Status]:
+        """The statuses, with the reports of running jobs. Never raises: without S3 only the
+        progress is missing."""
+        shown = list(statuses)
+        attempts = [attempt for status in shown if (attempt := _running(status)) is not None]
+        self._read(attempts)
+        return [self._with_report(status) for status in shown]
+
+    def _with_report(self, status: Status) -> Status:
+        attempt = _running(status)
+        read_at, report = self._known.get(attempt.training_job, _NEVER) if attempt else _NEVER
+        if report is None or report.alive_at is None:
+            return status
+        return replace(status, report=report, eta=report.eta(read_at))
+
+    def _read(self, attempts: Sequence[Attempt]) -> None:
+        now = self._clock.now()
+        self._known = {
+            name: known for name, known in self._known.items() if 0 <= now - known[0] < KEPT
+        }
+        asked = [attempt for attempt in attempts if attempt.training_job not in self._known]
+        found = self._scripts.reports(asked) if asked else {}
+        for attempt in asked:
+            self._known[attempt.training_job] = now, found.get(attempt.training_job)
+
+
+def _running(status: Status) -> Attempt | None:
+    attempt = status.job.attempt
+    return attempt if attempt is not None and attempt.running_since is not None else None

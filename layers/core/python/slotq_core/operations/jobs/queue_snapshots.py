@@ -11,7 +11,7 @@ from dataclasses import replace
 from slotq_core.errors import NoSuchJob, NotUnderstood
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import ACTIVE_STATES, QUEUED_STATES, Job, JobState
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.group_lookup import readable_groups
 from slotq_core.operations.jobs.lookup import JobLookup
@@ -42,7 +42,7 @@ class QueueSnapshots:
         self._store, self._clock = store, clock
         self._authorizer, self._lookup = authorizer, lookup
 
-    def read(self, *, to: str | None = None) -> StandingQueue:
+    def read(self, *, to: str | None = None) -> QueueSnapshot:
         """The queue as caller `to` may see it (None: the queue's owner)."""
         now = self._clock.now()
         queued = self._store.jobs.in_states(_QUEUED, limit=MOST_JOBS + 1)
@@ -51,7 +51,7 @@ class QueueSnapshots:
         snapshot = world.snapshot
         loaded = (*snapshot.active, *snapshot.waiting, *snapshot.due)
         jobs = tuple({job.name: job for job in (*_unplanned(queued), *loaded)}.values())
-        found = StandingQueue(
+        found = QueueSnapshot(
             at=now,
             pools=snapshot.pools,
             jobs=jobs,
@@ -80,9 +80,9 @@ class QueueSnapshots:
     def _etas(self, jobs: Iterable[Job]) -> Mapping[str, int]:
         running = [Status(job=job) for job in jobs if job.state in ACTIVE_STATES]
         shown = self._lookup.with_progress(running)
-        return {it.job.name: it.eta for it in shown if it.eta is not None}
+        return {status.job.name: status.eta for status in shown if status.eta is not None}
 
-    def _limits(self, queue: StandingQueue) -> Mapping[str, int]:
+    def _limits(self, queue: QueueSnapshot) -> Mapping[str, int]:
         last = last_yields(queue.yields)
         first = sorted(queue.jobs, key=lambda job: (not job.active, position(job, last)))
         found = {}
@@ -94,7 +94,7 @@ class QueueSnapshots:
         return found
 
 
-def _in_order(queue: StandingQueue) -> StandingQueue:
+def _in_order(queue: QueueSnapshot) -> QueueSnapshot:
     """The queue with its jobs in the order of pages: first those that hold slots, then those that
     wait, in the policy's order."""
     last = last_yields(queue.yields)
@@ -109,5 +109,5 @@ def _unplanned(queued: Iterable[Job]) -> Iterable[Job]:
 
 def _longest(request: Request) -> int:
     asked = request.get("StoppingCondition")
-    told = asked.get("MaxRuntimeInSeconds") if isinstance(asked, Mapping) else None
-    return 1000 * (told if isinstance(told, int) else MAX_RUNTIME)
+    runtime = asked.get("MaxRuntimeInSeconds") if isinstance(asked, Mapping) else None
+    return 1000 * (runtime if isinstance(runtime, int) else MAX_RUNTIME)

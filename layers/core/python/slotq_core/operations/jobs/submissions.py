@@ -60,7 +60,7 @@ class Submissions:
         stored.
         """
         stored = self.stored(submission, request, submitter)
-        if stored.anew and stored.job.waits:  # One that is held for approval decides nothing.
+        if stored.written and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
         return Status(job=stored.job, notices=stored.notices)
 
@@ -75,19 +75,19 @@ class Submissions:
         if known is not None and self._authorizer.sees(known, by=submitter):
             self.refuse_other(known, submission, submitter)
             return Status(job=known)
-        stand = self._store.configuration.read()
-        judged = self.judged(submission, request, submitter, stand)
+        configuration = self._store.configuration.read()
+        judged = self.judged(submission, request, submitter, configuration)
         if known is not None:
-            with self._admitter.counted(judged.job, stand):
+            with self._admitter.counted(judged.job, configuration):
                 self.refuse_other(known, submission, submitter)
-        self.check_limits([judged.job], stand)
-        of_bounds = notices_of_bounds(judged.job, stand)
+        self.check_limits([judged.job], configuration)
+        of_bounds = notices_of_bounds(judged.job, configuration)
         return Status(job=judged.job, notices=(*judged.notices, *of_bounds))
 
-    def check_limits(self, jobs: Sequence[Job], stand: Configuration) -> None:
+    def check_limits(self, jobs: Sequence[Job], configuration: Configuration) -> None:
         """Raises what the limits would raise if one caller submitted these jobs of one project now.
         Counts nothing."""
-        self._admitter.check(jobs, stand)
+        self._admitter.check(jobs, configuration)
 
     def check_room(self, caller: str) -> None:
         """Raises LimitReached if the caller may submit nothing now. Counts nothing."""
@@ -101,32 +101,32 @@ class Submissions:
         *,
         entry: str = "",
         followed: bool = False,
-        stand: Configuration | None = None,
+        configuration: Configuration | None = None,
         asked: Mapping[After, Predecessors] = NOTHING_ASKED,
     ) -> ChangedJob:
         """Store the job, unless the same submission is stored already. Asks for no pass. `entry`:
         for a member, what it waits for until its group is stored whole. `followed`: whether a pass
-        has to take its end in, whoever comes after it. `stand`, `asked`: the configuration, and
-        what submissions come after, if that has just been read.
+        has to process its end even without dependents. `configuration`, `asked`: the configuration
+        and the predecessors of submissions, if they have just been read.
 
         Only a refusal looks whether the name is known: a repeated submission is never refused
         because a pool or a limit has changed since.
         """
         for _ in range(_TRIES):
             try:
-                now = stand or self._store.configuration.read()
+                now = configuration or self._store.configuration.read()
                 judged = self.judged(submission, request, submitter, now, asked=dict(asked))
                 after_any = (*judged.job.after_any, *([entry] if entry else ()))
                 job = replace(judged.job, after_any=after_any, followed=followed)
                 return self._keep(submission, replace(judged, job=job), submitter, now)
             except AwaitedEnded:  # A job that it comes after: once more.
-                stand, asked = None, NOTHING_ASKED
+                configuration, asked = None, NOTHING_ASKED
             except Refused as refusal:
                 known = self._stored_already(refusal, submission, submitter)
                 if known is None:
                     raise
                 self.refuse_other(known, submission, submitter)
-                return ChangedJob(job=known, anew=False)
+                return ChangedJob(job=known, written=False)
         raise Unavailable("the jobs that it comes after keep changing; try again")
 
     def _stored_already(
@@ -143,7 +143,7 @@ class Submissions:
         submission: Submission,
         request: Request,
         submitter: str,
-        stand: Configuration,
+        configuration: Configuration,
         *,
         ours: Container[str] = (),
         asked: dict[After, Predecessors] | None = None,
@@ -155,10 +155,10 @@ class Submissions:
         admission = Admission(
             submitter=submitter,
             now=self._clock.now(),
-            permissions=self._authorizer.under(stand.sharing),
-            people=stand.people,
-            pools=stand.pools,
-            line_by_user=stand.by_user,
+            permissions=self._authorizer.under(configuration.sharing),
+            people=configuration.people,
+            pools=configuration.pools,
+            line_by_user=configuration.by_user,
             roles=self._roles,
             plans=self._plans,
         )
@@ -189,13 +189,13 @@ class Submissions:
             )
 
     def _keep(
-        self, submission: Submission, judged: Admitted, submitter: str, stand: Configuration
+        self, submission: Submission, judged: Admitted, submitter: str, configuration: Configuration
     ) -> ChangedJob:
         """Store a new job."""
         job = judged.job
-        with self._admitter.counted(job, stand) as rights:
+        with self._admitter.counted(job, configuration) as rights:
             self._followers.follow((*judged.after, *judged.watched))
-            watched = [each.name for each in judged.watched]
+            watched = [group.name for group in judged.watched]
             try:
                 stored = self._store.jobs.submit(
                     job,
@@ -204,9 +204,9 @@ class Submissions:
                     opener=rights.opener,
                     watched=watched,
                 )
-                of_bounds = () if job.group else notices_of_bounds(stored, stand)
+                of_bounds = () if job.group else notices_of_bounds(stored, configuration)
                 notices = (*judged.notices, *of_bounds)
-                return ChangedJob(job=stored, anew=True, notices=notices)
+                return ChangedJob(job=stored, written=True, notices=notices)
             except StoredAlready as known:
                 if known.job is not None:
                     self.refuse_other(known.job, submission, submitter)

@@ -1,13 +1,13 @@
-"""Sweeps: their members as they now stand, and their end when the goal is reached.
+"""Sweeps: the retries that replace members, and the end when a member reaches the goal.
 
-A retry of a member is a job under the member's next name (`resubmission`), in the same group, and
-stands in the place of what it repeats. So it counts in the sweep's `max_parallel`, and whoever
-knows the member finds it. Beyond the name of another member nobody could tell whose retry it is:
-such a retry is a job of its own.
+A retry of a member is a job under the member's next name (`resubmission`), in the same group. So it
+counts in the sweep's `max_parallel`, and the member's name leads to it. The names of retries end
+before the name of another member: a later name would be ambiguous, so such a job belongs to no
+member.
 
-Every member of a sweep with a goal is `followed`, and so is its retry. So its end stays in the
-store as a task until a pass has taken it in here, and a later pass finishes what a dead handler has
-left. A pass does this before it plans: no member starts after the goal.
+Every member of a sweep with a goal is `followed`, and so is every retry. So each end stays in the
+store as a task until a pass has processed it here: a later pass finishes what a dead handler has
+left. A pass does this before planning, so no member starts after the goal.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TRIES = 20
 """How often a conditional change of one job is tried while others change the same job."""
 
 
-def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
-    """The job that stands for this member: its own, or its latest retry. `read` returns a job by
-    name. Only members of sweeps have retries."""
+def latest_retry(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
+    """The latest retry of this member, or the member's own job. `read` returns a job by name. Only
+    members of sweeps have retries."""
     if group.max_parallel is None:
         return job
     for name in islice(_names_of_retries(job.name, group), MOST_NAMES):
@@ -65,8 +65,8 @@ def ended_in_vain(job: Job) -> bool:
 def sweep_of_retry(
     submission: Submission, job: Job, groups: Groups, *, by: str, people: People
 ) -> StoredGroup | None:
-    """The sweep that the repetition of this job belongs to: that of the job, if the same person
-    submits both, in the same project, under a name that tells what it repeats."""
+    """The sweep that a retry of this job joins: the job's own, if the same person submits both in
+    the same project, under one of the names of retries."""
     stored = groups.get(job.group) if job.group else None
     if stored is None or stored.group.max_parallel is None:
         return None
@@ -81,9 +81,9 @@ class SweepGoals:
         self._store, self._clock = store, clock
 
     def take_in(self, ended: Job, *, until: int) -> list[Job]:
-        """Take in the end of a job: if it is the member that reached its sweep's goal, cancel the
-        other members. Returns those that now have to be stopped. May be repeated. Raises
-        Unavailable if there is no time left (`until`, ms), or after `_TRIES` conflicts."""
+        """Process the end of a job: if this member reached the sweep's goal, cancel the other
+        members. Returns the jobs to stop now. May be repeated. Raises Unavailable if no time is
+        left (`until`, ms), or after `_TRIES` conflicts."""
         if not ended.group or ended.state is not JobState.COMPLETED or not ended.metrics:
             return []
         stored = self._store.groups.get(ended.group)
@@ -94,16 +94,16 @@ class SweepGoals:
         if not stored.met_by:
             self._store.groups.meet(ended.group, job=ended.name)
         members = self._store.at_once(
-            lambda name: self._standing(name, stored.group), stored.group.members
+            lambda name: self._latest(name, stored.group), stored.group.members
         )
         return self._cancel([job for job in members if job is not None], ended.name, until)
 
-    def _standing(self, member: str, group: Group) -> Job | None:
-        """The job that stands for the member; None: there is none, or people have to see to it."""
+    def _latest(self, member: str, group: Group) -> Job | None:
+        """The member's job or its latest retry; None: no record exists, or it is unreadable."""
         with suppress(NotUnderstood):
             job = self._store.jobs.get(member)
             if job is not None and job.group == group.name:
-                return standing_for(job, group, self._store.jobs.get)
+                return latest_retry(job, group, self._store.jobs.get)
         return None
 
     def _cancel(self, jobs: Sequence[Job], met_by: str, until: int) -> list[Job]:

@@ -2,7 +2,7 @@
 
 A day is over when no handler can record an end in it any more. Its sum is made of its records
 alone, in steps: each step reads records behind the last one added up and extends the sum on the
-condition that nobody else has, so a crash or two handlers at once add nothing twice.
+condition that no other handler has, so a crash or two handlers at once add nothing twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TASK = "usage"
 
 def first_day(sums: Mapping[str, DaySum], *, start: int, now: int) -> str:
     """The first day that may have records of attempts that ended from `start` on. Days are added up
-    without gaps from the first record on, so there are none before the first sum."""
+    without gaps from the first record on, so no record is older than the first sum."""
     earliest = min(sums, default=day_of(now - LOOK_BACK))
     return max(day_of(start), earliest)
 

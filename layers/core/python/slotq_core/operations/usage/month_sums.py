@@ -36,13 +36,15 @@ class MonthSums:
         self._book = usage
         self._clock = clock
 
-    def count(self, stand: Configuration, now: int) -> None:
+    def count(self, configuration: Configuration, now: int) -> None:
         """Add up, and store the sum if it has changed. Reads nothing where no project has a budget.
         Raises Unavailable."""
-        projects = [each.name for each in stand.sharing.projects if each.budget is not None]
+        projects = [
+            project.name for project in configuration.sharing.projects if project.budget is not None
+        ]
         if not projects:
             return
-        seen = stand.month_sum
+        seen = configuration.month_sum
         counted = _Counting(self._book, self._clock, begun(seen, projects, now), now).run()
         if counted != seen:
             with suppress(Conflict):  # Somebody else has added up.
@@ -50,7 +52,7 @@ class MonthSums:
 
 
 def begun(seen: MonthSum, projects: Iterable[str], now: int) -> MonthSum:
-    """Return where to go on: a new month, or a project that was not counted, begins anew."""
+    """Return the sum to continue; a new one for a new month, or if a project was not counted."""
     month = month_of(now)
     if seen.month == month and seen.settled.keys() >= {*projects}:
         settled = {name: seen.settled[name] for name in projects}
@@ -89,7 +91,7 @@ class _Counting:
         if day >= day_of(self._now) or through:
             return {}
         found = self._book.sums(day)
-        return {each.day: each for each in found if each.whole and each.readable}
+        return {row.day: row for row in found if row.whole and row.readable}
 
     def _add_day(self, day: str, sums: Mapping[str, DaySum]) -> bool:
         for name in sums[day].parts:

@@ -47,9 +47,9 @@ def measured(standings: Iterable[ShareStatus], projects: Collection[str], *, mos
     A project that holds nothing and waits for nothing has no amounts.
     """
     every: dict[tuple[str, str], ResourceAmounts] = defaultdict(ResourceAmounts)
-    for stand in standings:
-        if not stand.is_department:
-            every[stand.name, stand.resource] += _amounts(stand)
+    for status in standings:
+        if not status.is_department:
+            every[status.name, status.resource] += _amounts(status)
     own = set(_busiest(every, projects)[:most])
     found: dict[tuple[str, str], ResourceAmounts] = defaultdict(ResourceAmounts)
     for (name, resource), amounts in every.items():
@@ -60,9 +60,9 @@ def measured(standings: Iterable[ShareStatus], projects: Collection[str], *, mos
     return found
 
 
-def _amounts(stand: ShareStatus) -> ResourceAmounts:
+def _amounts(status: ShareStatus) -> ResourceAmounts:
     return ResourceAmounts(
-        held=stand.held, waiting=stand.waiting, over_quota=stand.over_quota, share=stand.share
+        held=status.held, waiting=status.waiting, over_quota=status.over_quota, share=status.share
     )
 
 

@@ -1,7 +1,7 @@
-"""How far a reading of a day's records has come, told without the name of a job.
+"""The position of a read among a day's records, without the name of a job.
 
-A record's position has the name of its job, and whoever asks may not see every job. A mark has the
-moment of recording, and how many records of this very moment are read.
+A record's key contains the name of its job, and the caller may lack access to some jobs. A mark
+contains the time of recording, and the number of records read of that time.
 """
 
 from __future__ import annotations

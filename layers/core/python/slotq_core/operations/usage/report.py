@@ -48,8 +48,8 @@ Identity = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageCursor:
-    """How far the pages have come. It tells moments and numbers, never the name of a job: whoever
-    asks may not see every job."""
+    """The position of the next page: times and numbers, never the name of a job, because the caller
+    may lack access to some jobs."""
 
     day: str
     """The day on which ends were recorded."""
@@ -61,7 +61,7 @@ class UsageCursor:
     """The last of them."""
 
     def text(self) -> str:
-        """The position as the API tells it."""
+        """The position, in the API's form."""
         numbers = f"{self.day}~{self.parts}~{self.records}"
         return f"{numbers}~{self.last.moment}~{self.last.number}"
 
@@ -106,9 +106,9 @@ class UsageReport:
     ) -> UsagePage:
         """What was used from `start` to before `end` (ms), by fields of `usage.amounts.BY`.
 
-        `names`: whether a group is told with its submitter; those without are added up together. By
-        default this calendar month so far. Raises InvalidRequest if the window is empty, or
-        begins or ends within a day of which single attempts are no longer kept.
+        By default this calendar month so far. `names`: whether a group is shown with its submitter;
+        the others are added up together. Raises InvalidRequest if the window is empty, or begins or
+        ends within a day whose single attempts are no longer stored.
         """
         now = self._clock.now()
         window = Window(
@@ -156,7 +156,7 @@ class _Reading:
 
     def read(self, after: UsageCursor | None) -> UsageCursor | None:
         """Read one page; returns where the next one begins."""
-        sums = {each.day: each for each in self._book.sums(day_of(self._window.start))}
+        sums = {row.day: row for row in self._book.sums(day_of(self._window.start))}
         first = first_day(sums, start=self._window.start, now=self._now)
         at = after if after is not None and after.day >= first else UsageCursor(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):
@@ -199,7 +199,7 @@ class _Reading:
             return
         inside = cache(lambda day: self._window.has(begin_of(day)))
         kept = self._grouping
-        merge(self.totals, ((kept(group), its) for day, group, its in cells if inside(day)))
+        merge(self.totals, ((kept(group), amounts) for day, group, amounts in cells if inside(day)))
 
     def _read_records(
         self, at: UsageCursor, *, kept: int = 0, after: str = ""
@@ -245,7 +245,7 @@ class _Reading:
         found: Totals = {}
         for use in uses:
             add_attempt(found, use, self._window, until=self._now)
-        merge(self.totals, ((self._grouping(group), its) for group, its in found.items()))
+        merge(self.totals, ((self._grouping(group), amounts) for group, amounts in found.items()))
 
     @property
     def _is_full(self) -> bool:

@@ -1,15 +1,15 @@
-"""The attempts that held slots in a window, a page at a time: what a timeline draws.
+"""The attempts that held slots in a window, in pages, for a timeline.
 
-The pages go through the records of ended attempts in the order of recording, from the window's
-first day on: an attempt of the window may have ended long after it. Days whose sum begins after the
-window are skipped. The attempts that go on follow, in the order of their admission.
+The pages list ended attempts in the order of recording, from the window's first day on: an attempt
+of the window may have ended long after the window. Days whose sum begins after the window are
+skipped. The attempts that still run follow, in the order of their admission.
 
-A record may come late. So the attempts that go on are read before the newest records, and one that
-is found both ways counts as ended. Only if a page ends among the newest records, or among those
-that go on, can an attempt that ends just then be missing, until somebody looks again.
+A record may be written late. So running attempts are read before the newest records, and an attempt
+that is found both ways counts as ended. Only if a page ends among the newest records, or among the
+running attempts, may an attempt that ends just then be missing until the next read.
 
-Whoever looks again need not read everything anew: a page tells how far its attempts are settled,
-and a later look goes on there. It reads what has been recorded since, and what goes on then.
+A later read need not start from the beginning: each page names the position up to which all
+attempts are settled. A read from there returns later records and the attempts that run then.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _CURSOR = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cursor:
-    """How far the pages have come. It tells moments and numbers, never the name of a job: whoever
-    asks may not see every job."""
+    """The position of the next page: times and numbers, never the name of a job, because the caller
+    may lack access to some jobs."""
 
     day: str = ""
     """The day on which ends were recorded; empty: all of these are read, and those that go on
@@ -62,7 +62,7 @@ class Cursor:
     """How many of this very moment are read."""
 
     def text(self) -> str:
-        """The cursor as the API tells it."""
+        """The cursor, in the API's form."""
         return f"{self.day}~{self.seen}~{self.moment}~{self.at_moment}"
 
     @classmethod
@@ -176,7 +176,7 @@ class _Reading:
             return self._take_running(after)
         begin = day_of(start)
         known = self._book.sums(begin if after is None else max(begin, after.day))
-        sums = {each.day: each for each in known}
+        sums = {row.day: row for row in known}
         first = first_day(sums, start=start, now=self._now)
         at = after if after is not None and after.day >= first else Cursor(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):

@@ -5,7 +5,7 @@ consolidate    move running jobs to another pool
 reclaim        take slots back from projects above their share
 preempt        evict a lower rank of the same project
 time_slice     take turns between users of one rank
-reserve        let a pool drain for a job that was passed for long
+reserve        let a pool drain for a job that others passed for too long
 victims        a set of victims: what it frees and what it costs
 victim_search  looks for a better set
 rules          the actions of one plan together

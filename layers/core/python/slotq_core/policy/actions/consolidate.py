@@ -54,14 +54,14 @@ class Consolidation:
         """The least harmful moves that let the job start in one of these rooms, or None.
         `same_user`: as if jobs of the same user and rank moved for each other."""
         able = [room for room in rooms if room.pool.consolidate]
-        found = [each for room in able if (each := self._of(job, room, same_user=same_user))]
+        found = [option for room in able if (option := self._of(job, room, same_user=same_user))]
         if not found:
             return None
         ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
         base = min(ranks, default=(0, 0))
-        eviction, target = min(found, key=lambda each: each[0].harm(base))
+        eviction, target = min(found, key=lambda option: option[0].harm(base))
         moving = [victim.jobs[0] for victim in eviction.victims]
-        to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
+        to = tuple((victim, self.state.rooms[target[victim.name]]) for victim in moving)
         return Moves(room=eviction.room, to=to)
 
     def _of(self, job: Job, room: PoolRoom, *, same_user: bool) -> Found | None:
@@ -128,7 +128,7 @@ class Consolidation:
                 if other is None or other is room or not self._takes_in(moving, room, other):
                     continue
                 there = left.setdefault(name, other.room_for_moves())
-                limits = {(each, name) for each in self.state.limits.bound_by(moving, here, name)}
+                limits = {(limit, name) for limit in self.state.limits.bound_by(moving, here, name)}
                 if moving.demand.within(there) and not limits & bound:
                     bound |= limits  # At most one of the moves newly counts in each limit.
                     left[name] = there - moving.demand
@@ -141,8 +141,8 @@ class Consolidation:
     ) -> Iterable[Candidate]:
         """Candidates in eviction order: running jobs of these projects, and jobs of any project
         that got their slots in this plan. No running job moves for a job of the same project, user
-        and rank (except with `same_user`), or if its project is beyond a hard budget: it could not
-        start again."""
+        and rank (except with `same_user`), or if its project is beyond a hard budget: such a job
+        could not start again."""
         candidates = [
             candidate
             for project in room.jobs.projects()
@@ -157,8 +157,8 @@ class Consolidation:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
-        """Whether the other pool may take the moving job in, free room aside. One where a quota
-        refused the job would refuse it again."""
+        """Whether the moving job may start in the other pool, whatever is free there. A pool where
+        a quota refused the job would refuse it again."""
         if other.pool.name in moving.refused_in:
             return False
         if other.unavailable or other.drain or other.rights.missing(moving):

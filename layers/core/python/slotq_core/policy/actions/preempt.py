@@ -58,7 +58,9 @@ class Preemption:
         if not job.demand.within(room.both + room.jobs.below(rank(job), job.project)):
             return False
         return NO_CLASS in self.state.accounts.users.missing(job, room.pool.name) or any(
-            other.person == job.person for each in _outranked(job, room) for other in each.jobs
+            other.person == job.person
+            for candidate in _outranked(job, room)
+            for other in candidate.jobs
         )
 
     def _in_pool(
@@ -86,10 +88,13 @@ class Preemption:
     def _shortfalls(
         self, job: Job, room: PoolRoom, missing: tuple[str, Demand]
     ) -> Iterator[Shortfall]:
-        """What victims must give, most often in vain first."""
+        """The amounts that victims must give; the one that is most often unattainable comes
+        first."""
         name, state, users = room.pool.name, self.state, self.state.accounts.users
         counted, (of_class, slots) = partial(state.accounts.scopes.counted, pool=name), missing
-        yield Shortfall(slots, lambda each: users.gives(each.jobs, of_class, job.person, name))
+        yield Shortfall(
+            slots, lambda candidate: users.gives(candidate.jobs, of_class, job.person, name)
+        )
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)
         yield Shortfall(room.missing(job), methodcaller("frees", name))
@@ -100,7 +105,7 @@ class Preemption:
         if not self.state.limits.over(job, room.pool.name):
             return list(_outranked(job, room))
         rooms = [room, *self.state.limits.sharing(room, self.state.rooms.values())]
-        found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
+        found = dict.fromkeys(candidate for room in rooms for candidate in _outranked(job, room))
         return sorted(found, key=attrgetter("order"))
 
 

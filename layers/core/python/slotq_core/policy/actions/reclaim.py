@@ -55,14 +55,14 @@ class Reclaims:
         searches = [
             _InPool(job, room, self, set(spare), once_started=once_started) for room in able
         ]
-        found = [(each, victims) for each in searches if (victims := each.victims())]
+        found = [(search, victims) for search in searches if (victims := search.victims())]
         if not found:
             return None
-        base = min(each.lowest_rank() for each, _ in found)
+        base = min(search.lowest_rank() for search, _ in found)
         return least_harm(
             [
-                Eviction(room=each.room, victims=each.better(victims, base))
-                for each, victims in found
+                Eviction(room=search.room, victims=search.better(victims, base))
+                for search, victims in found
             ],
             base,
         )
@@ -112,9 +112,9 @@ class _InPool:
     def _candidates(self, project: str) -> Iterator[Candidate]:
         jobs = self.room.jobs
         in_order = jobs.candidates_once_started if self._once_started else jobs.candidates
-        for each in in_order(project):
-            if each.name not in self._spare:
-                yield each
+        for candidate in in_order(project):
+            if candidate.name not in self._spare:
+                yield candidate
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims, each of them fair with all the others gone; None if there are none."""
@@ -134,10 +134,10 @@ class _InPool:
         gate in order."""
         for giver in sorted({victim.project for victim in victims}):
             candidates = list(self._candidates(giver))
-            if len(candidates) == 1:  # It is a victim: nothing can replace it.
+            if len(candidates) == 1:  # A victim itself: nothing can replace it.
                 continue
-            mine = [each for each in victims if each.project == giver]
-            others = [each for each in victims if each.project != giver]
+            mine = [victim for victim in victims if victim.project == giver]
+            others = [victim for victim in victims if victim.project != giver]
             freed = self._freed(others)
             rest = {name: max(0, most - freed[name]) for name, most in self._missing.items()}
             shortfalls = self._shortfalls(Demand(rest))
@@ -165,7 +165,7 @@ class _InPool:
         left = self.room.left(self.job) + self._freed(victims) - self.job.demand
         for victim in reversed(victims):
             theirs = self._givers[victim.project]
-            gone = self._counted(each for each in victims if each.project == victim.project)
+            gone = self._counted(other for other in victims if other.project == victim.project)
             if theirs[0].over_quota(gone):
                 continue
             back = self._state.waits(victim.project)
@@ -183,7 +183,7 @@ class _InPool:
                 if not job.demand.within(left):
                     return True
             elif self._accounts.of(job, room.pool.name) is theirs:
-                names = {each.name for each in room.jobs.candidates(self.job.project)}
+                names = {candidate.name for candidate in room.jobs.candidates(self.job.project)}
                 stays = names - self._state.running.protected_after_start()
                 if stays and not room.fits_soon(job):
                     return True

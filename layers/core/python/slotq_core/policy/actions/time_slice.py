@@ -65,7 +65,7 @@ class TimeSlices:
             if _alike(other, job) and held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
 
-    def of_its_user(self, job: Job, room: PoolRoom) -> Demand:
+    def of_same_user(self, job: Job, room: PoolRoom) -> Demand:
         """What the job's own user holds here by jobs that would yield to another user's."""
         if room.pool.time_slice is None or not job.person or job.group in self.state.gangs:
             return NOTHING
@@ -77,10 +77,10 @@ class TimeSlices:
         if self.state.accounts.users.admits_in(job, name) is None:
             return None
         options = [
-            each
-            for each in self._over(job, room)
+            candidate
+            for candidate in self._over(job, room)
             if drains is None
-            or (_alike(each.jobs[0], drains) and each.jobs[0].person == drains.person)
+            or (_alike(candidate.jobs[0], drains) and candidate.jobs[0].person == drains.person)
         ]
         if not options:
             return None
@@ -94,10 +94,10 @@ class TimeSlices:
         )
         chosen: list[Candidate] = []
         while not shortfalls.met_by(chosen):
-            options = [each for each in options if held[each.jobs[0].person] > mine]
+            options = [candidate for candidate in options if held[candidate.jobs[0].person] > mine]
             if not options:
                 return None
-            first = min(options, key=lambda each: _order(held, each))
+            first = min(options, key=lambda candidate: _order(held, candidate))
             options.remove(first)
             chosen.append(first)
             held[first.jobs[0].person] -= first.slots
@@ -136,7 +136,7 @@ class TimeSlices:
         return self._may_yield(other, job) and other.person != job.person
 
     def _may_yield(self, other: Job, job: Job) -> bool:
-        """The same, whoever the users are."""
+        """The same, for any two users."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
         return able and _alike(other, job)
 

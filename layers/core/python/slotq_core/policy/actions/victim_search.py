@@ -38,17 +38,21 @@ def better(
     `base`: as in `Eviction.harm`.
     """
     last = max((victim.order for victim in chosen), default=None)
-    candidates = [each for each in candidates if not (each.started and last and each.order > last)]
+    candidates = [
+        candidate
+        for candidate in candidates
+        if not (candidate.started and last and candidate.order > last)
+    ]
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
     useful = [
-        (candidate, given)
+        (candidate, contribution)
         for candidate in candidates
-        if harm.of(candidate) < most and any(given := shortfalls.given(candidate))
+        if harm.of(candidate) < most and any(contribution := shortfalls.contribution(candidate))
     ]
     search = _Search(goal=shortfalls.amounts, best=most << len(useful))
-    for place, (candidate, given) in enumerate(useful):
-        search.offer(harm.of(candidate) << len(useful) | 1 << place, given)
+    for place, (candidate, contribution) in enumerate(useful):
+        search.offer(harm.of(candidate) << len(useful) | 1 << place, contribution)
         if search.left <= 0:
             break
     found = tuple(
@@ -87,12 +91,12 @@ class _Search:
     sets: dict[Amounts, int] = field(default_factory=dict)
     """The least harmful set for each part of the goal."""
 
-    def offer(self, cost: int, given: Amounts) -> None:
+    def offer(self, cost: int, contribution: Amounts) -> None:
         """Extend every set so far by one candidate."""
         for had, harm in [((0,) * len(self.goal), 0), *self.sets.items()]:
             self.left -= 1
             if harm + cost < self.best:
-                self._keep(self._sum(had, given), harm + cost)
+                self._keep(self._sum(had, contribution), harm + cost)
 
     def _keep(self, gives: Amounts, harm: int) -> None:
         if gives == self.goal:

@@ -42,7 +42,11 @@ class Eviction:
 
 def least_harm(found: Iterable[Eviction | None], base: Rank) -> Eviction | None:
     """The least harmful eviction, or None; of equals the first, which follows the job's pools."""
-    return min((each for each in found if each), key=lambda each: each.harm(base), default=None)
+    return min(
+        (eviction for eviction in found if eviction),
+        key=lambda eviction: eviction.harm(base),
+        default=None,
+    )
 
 
 class Shortfall(NamedTuple):
@@ -65,7 +69,7 @@ class Shortfalls:
             amount for shortfall in self._shortfalls for amount in shortfall.missing.values()
         )
 
-    def given(self, candidate: Candidate) -> Amounts:
+    def contribution(self, candidate: Candidate) -> Amounts:
         """What the candidate gives towards each of `amounts`."""
         gifts = [(missing, gives(candidate)) for missing, gives in self._shortfalls]
         return tuple([gift[name] for missing, gift in gifts for name in missing])
@@ -74,7 +78,7 @@ class Shortfalls:
         """Whether the victims together meet every shortfall."""
         missing = self.amounts
         for victim in victims:
-            missing = _less(missing, self.given(victim))
+            missing = _less(missing, self.contribution(victim))
         return all(amount <= 0 for amount in missing)
 
 
@@ -88,27 +92,27 @@ def one_by_one(
     for victim in candidates:
         if all(amount <= 0 for amount in missing):
             break
-        given = shortfalls.given(victim)
-        if any(gift > 0 < amount for gift, amount in zip(given, missing, strict=True)):
-            chosen.append((victim, given))
-            missing = _less(missing, given)
+        contribution = shortfalls.contribution(victim)
+        if any(gift > 0 < amount for gift, amount in zip(contribution, missing, strict=True)):
+            chosen.append((victim, contribution))
+            missing = _less(missing, contribution)
     return None if any(amount > 0 for amount in missing) else _spared(chosen, missing)
 
 
 def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candidate, ...]:
     """The chosen victims without those that are not needed, dropping the last chosen first."""
-    given = [(victim, shortfalls.given(victim)) for victim in chosen]
+    contributions = [(victim, shortfalls.contribution(victim)) for victim in chosen]
     missing = shortfalls.amounts
-    for _, gift in given:
+    for _, gift in contributions:
         missing = _less(missing, gift)
-    return _spared(given, missing)
+    return _spared(contributions, missing)
 
 
 def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tuple[Candidate, ...]:
     """`missing`: what is missing with all the chosen victims gone; no amount is above 0."""
     kept: list[Candidate] = []
-    for victim, given in reversed(list(chosen)):
-        without = tuple(amount + gift for amount, gift in zip(missing, given, strict=True))
+    for victim, contribution in reversed(list(chosen)):
+        without = tuple(amount + gift for amount, gift in zip(missing, contribution, strict=True))
         if all(amount <= 0 for amount in without):
             missing = without
         else:
@@ -116,5 +120,5 @@ def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tu
     return tuple(reversed(kept))
 
 
-def _less(amounts: Amounts, given: Amounts) -> Amounts:
-    return tuple([amount - gift for amount, gift in zip(amounts, given, strict=True)])
+def _less(amounts: Amounts, subtracted: Amounts) -> Amounts:
+    return tuple([amount - gift for amount, gift in zip(amounts, subtracted, strict=True)])

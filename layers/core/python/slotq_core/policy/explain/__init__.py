@@ -2,6 +2,6 @@
 
 waiting   the typed reason of a job that was examined
 timers    the times at which the clock alone may change something
-standings  what projects deserve, hold and wait for
+share_status  what projects deserve, hold and wait for
 forecast  the outlook of one job, when someone asks
 """

@@ -1,7 +1,7 @@
-"""The outlook of one waiting job, made when someone asks for it.
+"""The outlook of one waiting job, made on request.
 
-Made at the turn of the job, or of a job of its line ahead of it: the state then shows what the
-jobs ahead leave. It decides nothing.
+It is made at the turn of the job, or of a job of its line ahead of it: the state then shows what
+the jobs ahead leave. It decides nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
 
 
 class Question:
-    """The job that someone asks about, with its outlook so far. Without a job, does nothing."""
+    """The job to forecast, with its outlook so far. Without a job, does nothing."""
 
     def __init__(self, job: Job | None, state: PlanState, rules: Rules) -> None:
         self._state, self._rules = state, rules
@@ -52,8 +52,7 @@ class Question:
                 self._stored_line = Line.of(job)._replace(role="")
 
     def concerns(self, job: Job) -> bool:
-        """Whether the job that someone asks about may be of this job's line, as stored. Roles do
-        not count."""
+        """Whether the job to forecast may be in this job's line, as stored. Roles do not count."""
         return self._stored_line == Line.of(job)._replace(role="")
 
     def look(self, job: Job) -> None:
@@ -62,14 +61,14 @@ class Question:
             return
         gang, journal = self._state.gangs.get(job.group), self._state.journal
         together = gang.waiting if gang and not gang.runs else ()
-        jobs = gang.standing if gang and together else [job]
+        jobs = gang.in_service_order if gang and together else [job]
         about = list(filter(self._is_about, jobs))
         before = journal.checkpoint()
-        for each in jobs if about else ():  # As in its turn, or its own claim would count twice.
-            self._state.take_its_claim(each)
-        for each in about:
+        for member in jobs if about else ():  # As in its turn, or its own claim would count twice.
+            self._state.take_own_claim(member)
+        for member in about:
             self._gang = together
-            self._look(each, self._state.rooms_of(each))
+            self._look(member, self._state.rooms_of(member))
         journal.rollback(before)
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
@@ -104,12 +103,12 @@ class Question:
             return None
         reasons = (self._state.decided.reasons.get(job.name) for job in self._gang)
         if any(isinstance(why, SlotsComing) for why in reasons):
-            seen = [replace(each, spared=(), times=()) for each in seen]
-        times = (time for each in seen for time in each.times)
+            seen = [replace(view, spared=(), times=()) for view in seen]
+        times = (time for view in seen for time in view.times)
         return Outlook(
-            rooms=tuple(room for each in seen for room in each.rooms),
-            spared=tuple(spared for each in seen for spared in each.spared),
-            reserved=tuple(kept for each in seen for kept in each.reserved),
+            rooms=tuple(room for view in seen for room in view.rooms),
+            spared=tuple(spared for view in seen for spared in view.spared),
+            reserved=tuple(kept for view in seen for kept in view.reserved),
         ).with_times(*times)
 
     def _is_about(self, job: Job) -> bool:
@@ -150,7 +149,7 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
     """Reservations in the room: the job's own claim, jobs ahead, other claims, then a drain."""
     name = room.pool.name
     mine = [job] if job.claim and job.claim.pool == name else []
-    others = (each for each in room.claims.values() if each.name != job.name)
+    others = (claim for claim in room.claims.values() if claim.name != job.name)
     for other in (*mine, *room.awaiting, *others):
         claim = other.claim if other.claim and other.claim.pool == name else None
         kind: type[outlook.Reservation] = outlook.HeldAhead
@@ -188,7 +187,7 @@ def _spared(
         known = [at for at in (until.get(cause), ends) if at is not None]
         until[cause] = min(known, default=None)
     found = [_group(room.pool.name, cause, groups[cause], until[cause]) for cause in groups]
-    yield from sorted(found, key=lambda each: (-each.slots, each.code, each.jobs))
+    yield from sorted(found, key=lambda cause: (-cause.slots, cause.code, cause.jobs))
 
 
 def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
@@ -217,10 +216,10 @@ def _causes(
             yield other, (outlook.StopsAlready, ()), None
     protected = {name: until for name, (until, _) in room.jobs.protections.items()}
     stoppable = {
-        each.name
+        victim.name
         for project in room.jobs.projects()
         for candidate in room.jobs.candidates(project)
-        for each in candidate.jobs
+        for victim in candidate.jobs
     }
     yielding = rules.slices.yielding(job, room)
     for other in room.jobs.everyone():
@@ -230,7 +229,7 @@ def _causes(
         if cause is not None:
             yield other, cause, protected.get(other.name)
         elif other.project == job.project:
-            yield other, *_in_its_project(job, other, room, yielding, missing)
+            yield other, *_in_own_project(job, other, room, yielding, missing)
         else:
             yield other, _in_another(state, job, other, room, missing), None
 
@@ -244,7 +243,7 @@ def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
     return (outlook.InMinRuntime, ()) if other.name in protected else None
 
 
-def _in_its_project(
+def _in_own_project(
     job: Job, other: Job, room: PoolRoom, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
     """The cause within one project, with the end of a slice (ms)."""

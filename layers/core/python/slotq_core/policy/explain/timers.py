@@ -21,7 +21,7 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 
 def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
     """When (ms) the next back-off, start time-out, stall, demotion, end of a grace or turn of a
-    budget is due; None: there is none."""
+    budget is due; None: nothing is due."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
     timers += [
         at for at, _ in (*gives_up_at(snapshot), *stalls_at(snapshot), *demotes_at(snapshot))

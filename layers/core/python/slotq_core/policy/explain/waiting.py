@@ -89,7 +89,7 @@ def incomplete(gang: LiveGang) -> Reason:
 
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
     """The reason of a gang without room, with what keeps it back besides."""
-    rooms = [state.rooms[name] for name in gang.lead.pools if name in state.rooms]
+    rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]
     return reasons.GangBlocked(
         group=gang.group.name,
         needed=gang.needed,
@@ -102,11 +102,13 @@ def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.Gang
 
 def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
     """The first member, in the order of service, for which the others leave no room."""
-    left = {name: state.rooms[name].free for name in gang.lead.pools if name in state.rooms}
-    for job in gang.standing:
+    left = {
+        name: state.rooms[name].free for name in gang.representative.pools if name in state.rooms
+    }
+    for job in gang.in_service_order:
         rooms = state.rooms_of(job)
         able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
-        room = next((each for each in able if job.demand.within(left[each.pool.name])), None)
+        room = next((room for room in able if job.demand.within(left[room.pool.name])), None)
         if room is not None:
             left[room.pool.name] -= job.demand
         elif rooms:
@@ -124,8 +126,8 @@ def _lacks_in(
     pool drains for, if that keeps the member out."""
     resource = short(job, left)
     jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
-    others = {each.name: each for each in jobs if each.group != gang.group.name}
-    holders = sorted(others.values(), key=lambda each: (-each.demand[resource], each.name))
+    others = {holder.name: holder for holder in jobs if holder.group != gang.group.name}
+    holders = sorted(others.values(), key=lambda holder: (-holder.demand[resource], holder.name))
     holders = [drains] if drains else holders
     site = gang.group.site(job.name)
     return reasons.Lacks(
@@ -145,13 +147,14 @@ def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:
     """Pools that are shut to a member, or else a limit or quota that keeps back one member or, if
     all are needed, all of them."""
     alike = {
-        (job.demand, job.pools, job.priority_class, job.evictable): job for job in gang.standing
+        (job.demand, job.pools, job.priority_class, job.evictable): job
+        for job in gang.in_service_order
     }
     for job in alike.values():
         rooms = state.rooms_of(job)
         if rooms and (found := shut(job, rooms)):
             return found
-    whole = [gang.lead] if gang.needed == len(gang.waiting) else []
+    whole = [gang.representative] if gang.needed == len(gang.waiting) else []
     for job in (*alike.values(), *whole):
         every = [bounds(job, room, state) for room in state.rooms_of(job)]
         if every and all(every):
@@ -173,7 +176,7 @@ def shut(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
 def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
     """The available room where the fewest slots are missing. Raises ValueError if all are shut."""
     well = (room for room in rooms if _is_well(job, room))
-    return min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
+    return min(well, key=lambda room: job.demand.slots - max(0, room.free_now.slots))
 
 
 def _is_well(job: Job, room: PoolRoom) -> bool:
@@ -226,7 +229,7 @@ def _of_the_same_user(job: Job, room: PoolRoom, rules: Rules) -> Reason | None:
         return None
     moves = rules.consolidation.find(job, [room], same_user=True)
     if moves is None and not job.demand.within(
-        room.left(job) + rules.slices.of_its_user(job, room)
+        room.left(job) + rules.slices.of_same_user(job, room)
     ):
         return None
     return reasons.SameUser(**_numbers(job, room), held=sum(other.demand.slots for other in held))
@@ -312,7 +315,7 @@ def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     if not left:
         asked = job.priority_class or next(iter(totals))
         return reasons.ClassForbidden(pool=pool, user=user, priority_class=asked)
-    name = max(left, key=lambda each: left[each])
+    name = max(left, key=lambda resource: left[resource])
     return reasons.UserLimitReached(
         pool=pool,
         needed=job.demand.slots,
@@ -377,7 +380,7 @@ def _lacking(job: Job, room: PoolRoom) -> Reason:
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
     """When (ms) the first protection ends of a job that may then be evicted or moved for this one;
-    None if there is none."""
+    None if no such protection exists."""
     for until, other in room.jobs.protections.values():
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):

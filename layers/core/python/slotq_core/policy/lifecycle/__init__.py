@@ -1,4 +1,4 @@
-"""What follows from an outcome.
+"""What follows from a decision or an outcome.
 
 apply             a decision, applied to the jobs it names
 retry             a job whose attempt has ended

@@ -37,22 +37,23 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
         case plan.Start(job=job):
             changed = [_start(decision, pools, now)]
         case plan.StartGang(starts=starts):
-            changed = [_start(each, pools, now) for each in starts]
+            changed = [_start(start, pools, now) for start in starts]
         case plan.DropClaim(job=job):
             changed = [(job, copied(job, claim=None))]
         case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
             owed = [
-                (each, copied(each, claim=owed_claim))
-                for each, owed_claim in ((job, claim), *along)
+                (member, copied(member, claim=owed_claim))
+                for member, owed_claim in ((job, claim), *along)
             ]
             gains = beneficiary_of(job)
             gone = [
-                (each, evicted(each, job.name, now, cause=cause, gains=gains)) for each in victims
+                (victim, evicted(victim, job.name, now, cause=cause, gains=gains))
+                for victim in victims
             ]
             changed = [*owed, *gone]
         case plan.Move(beneficiary=job, moved=going, claim=claim):
             changed = [(job, copied(job, claim=claim))]
-            changed += [(each, moved(each, owed_claim, job, now)) for each, owed_claim in going]
+            changed += [(mover, moved(mover, owed_claim, job, now)) for mover, owed_claim in going]
     return tuple((before, with_grace(before, after, pools)) for before, after in changed)
 
 
@@ -71,14 +72,16 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
         case plan.Start(job=job, pool=pool):
             return _pools_of(job, pool)
         case plan.StartGang(starts=starts):
-            return tuple(dict.fromkeys(each.pool for each in starts))
+            return tuple(dict.fromkeys(start.pool for start in starts))
         case plan.DropClaim(job=job):
             return _pools_of(job, job.claim.pool) if job.claim else ()
         case plan.Move(moved=going, claim=claim):
             return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
         case plan.Evict(beneficiary=job, claim=claim, along=along):
             return tuple(
-                dict.fromkeys((*_pools_of(job, claim.pool), *(each.pool for _, each in along)))
+                dict.fromkeys(
+                    (*_pools_of(job, claim.pool), *(owed_claim.pool for _, owed_claim in along))
+                )
             )
     return ()
 
@@ -134,7 +137,8 @@ def evicted(
     gains: Beneficiary | None = None,
 ) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
-    the beneficiary, or the victim's own gang after a rollback, when nobody `gains`."""
+    the beneficiary, or the victim's own gang after a rollback, which has no beneficiary
+    (`gains`)."""
     order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
     return _stopping(victim, order, stopped_for(order), evictions=victim.evictions + 1)
 
@@ -218,8 +222,8 @@ def cancelled(job: Job, by: str, now: int) -> Job:
 
 
 def no_longer_needed(job: Job, met_by: str, now: int) -> Job:
-    """The member of a sweep after `met_by` has reached the goal: it is cancelled, as by a user. It
-    stays as it is if it has ended, or is being stopped for good."""
+    """The member of a sweep after `met_by` has reached the goal: cancelled, as by a user. A member
+    that has ended, or is being stopped for good, stays unchanged."""
     stop = job.attempt.stop if job.attempt else None
     for_good = {StopCause.CANCELLED, StopCause.GOAL_REACHED}
     if job.terminal or (stop is not None and stop.cause in for_good):

@@ -57,12 +57,12 @@ def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
 def demoted_by_time(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
     """The job, demoted by the running time of its ended attempts. An attempt may end after its time
     in the class and before a pass has demoted it."""
-    while not job.terminal and _has_had_its_time(job, classes):
+    while not job.terminal and _used_up_time(job, classes):
         job = demoted(job, classes)
     return job
 
 
-def _has_had_its_time(job: Job, classes: Mapping[str, PriorityClass]) -> bool:
+def _used_up_time(job: Job, classes: Mapping[str, PriorityClass]) -> bool:
     current = classes.get(job.priority_class)
     if current is None or current.demote_to not in classes:
         return False

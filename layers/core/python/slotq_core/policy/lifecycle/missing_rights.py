@@ -1,9 +1,9 @@
 """What a refusal by AWS concerns: a missing right, of a pool or of a role in it; or a quota of the
 account.
 
-That the queue itself lacks a right is no rejection: the pool (or the execution role) backs off
-with the reason and is probed, and nobody's job ends for it. A role backs off in each pool
-separately, because a role's rights can depend on the kind of instance.
+A right that the queue itself lacks rejects no job: the pool (or the execution role) backs off with
+the reason and is probed, and no job ends because of it. A role backs off in each pool separately,
+because a role's rights can depend on the kind of instance.
 
 Nothing is evicted for a job that lacks a right: the job might not start even then. A try takes only
 slots that are free.
@@ -54,7 +54,7 @@ def after_refusal(
 ) -> PoolHealth:
     """The health of the pool after a start was refused for a missing right, at `now` (ms). `role`:
     the role whose jobs need the right, or `EVERYBODY`."""
-    known = next((each for each in health.missing_rights if each.role == role), None)
+    known = next((right for right in health.missing_rights if right.role == role), None)
     refusals = known.refusals + 1 if known else 1
     missing = MissingRight(
         role=role,
@@ -64,23 +64,23 @@ def after_refusal(
         not_before=now + backoff(refusals),
         message=message.removeprefix(f"{LACKS}, {action}: "),
     )
-    others = [each for each in health.missing_rights if each.role != role]
-    others.sort(key=lambda each: (bool(each.role), -each.not_before, each.role))
+    others = [right for right in health.missing_rights if right.role != role]
+    others.sort(key=lambda right: (bool(right.role), -right.not_before, right.role))
     kept = (missing, *others)[:MOST_REMEMBERED]
-    return replace(health, missing_rights=tuple(sorted(kept, key=lambda each: each.role)))
+    return replace(health, missing_rights=tuple(sorted(kept, key=lambda right: right.role)))
 
 
 def after_acceptance(health: PoolHealth, role: str) -> PoolHealth:
     """The health of the pool after SageMaker has accepted a start under the role: neither it nor
     `EVERYBODY` lacks a right any more."""
-    left = tuple(each for each in health.missing_rights if each.role not in {EVERYBODY, role})
+    left = tuple(right for right in health.missing_rights if right.role not in {EVERYBODY, role})
     return replace(health, missing_rights=left)
 
 
 def missing_for(pool: Pool, job: Job) -> MissingRight | None:
     """The right that the job lacks in the pool, or None; one that every job needs comes first."""
-    lacking = [each for each in pool.health.missing_rights if each.role in {EVERYBODY, job.role}]
-    return min(lacking, key=lambda each: each.role, default=None)
+    lacking = [right for right in pool.health.missing_rights if right.role in {EVERYBODY, job.role}]
+    return min(lacking, key=lambda right: right.role, default=None)
 
 
 def rests(missing: MissingRight, now: int) -> bool:
@@ -94,7 +94,7 @@ class RightsThere:
     def __init__(self, pool: Pool, active: Iterable[Job], now: int) -> None:
         """`active`: the jobs that hold slots of the pool."""
         self._now = now
-        self._missing = {each.role: each for each in pool.health.missing_rights}
+        self._missing = {right.role: right for right in pool.health.missing_rights}
         self._tries: dict[str, str] = {}
         """The name of the job that tries, by role."""
         for job in active if self._missing else ():
@@ -112,30 +112,30 @@ class RightsThere:
     def keeps_out(self, job: Job) -> bool:
         """Whether the job may not even try now: a right backs off, or another job tries it."""
         return bool(self._missing) and any(
-            rests(each, self._now) or self._tries.get(each.role, job.name) != job.name
-            for each in self._lacking(job)
+            rests(right, self._now) or self._tries.get(right.role, job.name) != job.name
+            for right in self._lacking(job)
         )
 
     def tries(self, job: Job) -> str:
         """The name of the job that tries a right which this job lacks; empty if none does."""
-        found = (self._tries.get(each.role, "") for each in self._lacking(job))
+        found = (self._tries.get(right.role, "") for right in self._lacking(job))
         return next(filter(None, found), "")
 
     def tried_again(self, job: Job) -> int | None:
         """When (ms) the job may try; None if no back-off keeps it out."""
-        moments = [each.not_before for each in self._lacking(job) if rests(each, self._now)]
+        moments = [right.not_before for right in self._lacking(job) if rests(right, self._now)]
         return max(moments, default=None)
 
     def give(self, job: Job) -> None:
         """Record the start of a job: it tries every right that it lacks, unless another does."""
-        for each in self._lacking(job):
-            self._tries.setdefault(each.role, job.name)
+        for right in self._lacking(job):
+            self._tries.setdefault(right.role, job.name)
 
     def take_back(self, job: Job) -> None:
         """Take back the last start, which was the job's."""
-        for each in self._lacking(job):
-            if self._tries.get(each.role) == job.name:
-                del self._tries[each.role]
+        for right in self._lacking(job):
+            if self._tries.get(right.role) == job.name:
+                del self._tries[right.role]
 
     def _lacking(self, job: Job) -> Iterator[MissingRight]:
         if self._missing:
@@ -156,8 +156,8 @@ NO_EVICTION_FOR = 1_800_000
 
 
 def is_of_the_job(quota: ServiceQuota | None, attempt: Attempt) -> bool:
-    """Whether a refusal by this quota concerns only the job. None: it names no quota that could be
-    read, so the caller's verdict stands."""
+    """Whether a refusal by this quota concerns only the job. None: the refusal names no readable
+    quota, so the caller's verdict applies."""
     if quota is None or quota.all_training:
         return False
     return quota.instance_type not in _types(attempt)
@@ -194,7 +194,7 @@ def no_eviction_until(job: Job) -> int:
     return job.changed_at + NO_EVICTION_FOR
 
 
-def once_it_runs(job: Job) -> Job:
+def once_running(job: Job) -> Job:
     """The running job with the refusals that still count: those of pools that it is not in."""
     held = {pool for pool, _ in job.holds}
     refused = tuple(name for name in job.refused_in if name not in held)

@@ -95,13 +95,13 @@ def after_end(
 def stopped_before_restore(
     job: Job, restore: Restore, *, running_since: int | None, ended_at: int
 ) -> Job:
-    """The job with the stop order that the copy of the table lacks, if its attempt was stopped
-    (`ended_at`, ms) between the copy and its restore. Or if it began to run in between
-    (`running_since`), and was stopped before the queue took it over: by the queue itself, which
-    expected no such training job. Else the job as it is.
+    """Add the stop order that the copy of the table lacks, if the attempt was stopped (`ended_at`,
+    ms) between the copy and its restore. Also if the attempt began to run in between
+    (`running_since`) and the queue itself stopped it as an unexpected training job. Otherwise
+    return the job unchanged.
 
-    What stopped it is not known: an eviction, a cancel, a person. So it waits again, at its place,
-    and whoever cancelled it cancels it again."""
+    The cause of the stop is not known: an eviction, a cancel, a person. So the job waits again, at
+    its place; a user who had cancelled it has to cancel it again."""
     if job.attempt is None or job.attempt.stop is not None:
         return job
     began_unknown = running_since is not None and restore.hides(running_since)
@@ -184,8 +184,8 @@ def _head(message: str) -> str:
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
-    """The outcome of an attempt: completed, even if it was stopping; else what a stop order says,
-    for a script may end in any way once it is told to stop."""
+    """The outcome of an attempt: completed, even while stopping; else the outcome of the stop
+    order, because a script may end in any way after a request to stop."""
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if ending is Ending.RELEASED and (
@@ -246,8 +246,8 @@ def _failed(job: Job, cause: str, now: int, message: str, *, retried: bool) -> J
 
 
 def _refused_by_quota(job: Job, now: int, message: str, limit: int | None) -> Job:
-    """The job after another quota than its pool's refused the start: it fails once every pool has
-    refused it with a quota of 0; it tries the pools that have not refused it at once; else it backs
+    """The job after a quota other than its pool's refused the start. It fails once every pool has
+    refused it with a quota of 0; it tries at once the pools that have not refused it; else it backs
     off."""
     held = [pool for pool, _ in job.holds]
     first_time = job.refused_in == _without(job.refused_in, held)

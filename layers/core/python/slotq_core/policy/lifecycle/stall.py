@@ -2,12 +2,13 @@
 their group.
 
 A script's signs of life are its steps and its saves. A job that has never given one does not stall,
-unless its pool says so (`stall_unreported`): the queue knows then only that the script does not use
-`report()`. Once a job has given one, each further attempt counts from its start. A heartbeat is
-about attempts that have given one themselves: whoever misses it is stopped, whatever the pool says.
+unless its pool says so (`stall_unreported`): the script may simply not use `report()`. Once a job
+has given one, each further attempt counts from its start. A heartbeat applies to attempts that have
+given a sign of life themselves: an attempt that misses its heartbeat is stopped, whatever the pool
+says.
 
-The queue reads reports between passes, so a plan knows of a silence only what was found last:
-`Attempt.silent_since` and `heartbeat_missed`. A report that cannot be read is no silence.
+The queue reads reports between passes, so a plan knows only the latest finding:
+`Attempt.silent_since` and `heartbeat_missed`. An unreadable report does not count as silence.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def with_grace(before: Job, after: Job, pools: Mapping[str, Pool]) -> Job:
 
 
 def grace_ends(job: Job) -> int | None:
-    """When the grace of a job's stop order ends (ms), also in the past. None: there is none, or
-    SageMaker has been told to stop the job."""
+    """When the grace of a job's stop order ends (ms), also in the past. None: there is no grace, or
+    the queue has already asked SageMaker to stop the job."""
     stop = job.attempt.stop if job.attempt else None
     return None if stop is None or stop.sent else stop.grace_until
 

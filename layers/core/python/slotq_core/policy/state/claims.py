@@ -102,7 +102,7 @@ class Claims:
 
 
 def kept(job: Job) -> Demand:
-    """The capacity kept for a job that moves here. Nobody may take it over."""
+    """The capacity kept for a job that moves here. No other job may take it over."""
     return job.claim.amount if job.claim and job.claim.moved else NOTHING
 
 

@@ -1,8 +1,8 @@
 """The class in which each job of one user counts in one pool.
 
-For limits a job counts whole in one class per pool: the lowest of the classes that it has come
-through, from its present one up, that has room (decided anew in each plan, held jobs first in order
-of entry), so that nobody is stuck.
+For limits a job counts whole in one class per pool: the lowest class with room among those that the
+job has come through, from the present one up. Each plan decides this again, held jobs first in
+order of entry, so that no user is stuck.
 
 A job that has come through one class counts there. Demoted jobs have a choice: in order of entry,
 each counts in the lowest class that leaves room for the others. The counts follow from the jobs

@@ -53,7 +53,7 @@ class Decided:
         for victim in victims:
             self._journal.add(self.yielded, _turns_of(victim))
 
-    def moves_its_place(self, job: Job) -> bool:
+    def moves_place_of(self, job: Job) -> bool:
         """Whether a yield in this plan moves the place of the job's user at that rank."""
         return bool(self.yielded) and _turns_of(job) in self.yielded
 
@@ -77,5 +77,5 @@ class Decided:
 
 
 def _turns_of(job: Job) -> tuple[str, str, Rank]:
-    """Whose turns the job takes: its user's, in its project and rank."""
+    """The project, user and rank whose turns the job takes."""
     return (job.project, job.person, rank(job))

@@ -22,8 +22,8 @@ class Eligibility:
         self._state = state
 
     def admitting(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """The rooms where such a job may start: available, with the rights, and draining for
-        nobody ahead of it."""
+        """The rooms where the job may start: available, with the rights, and not draining for a
+        job ahead of it."""
         return [room for room in rooms if self._admits(room, job)]
 
     def closed_to(self, job: Job, room: PoolRoom) -> bool:
@@ -31,32 +31,34 @@ class Eligibility:
         if room.drain is None:
             return False
         state, name = self._state, room.pool.name
-        within = state.shares.within(self.with_its_gang(job, name), name)
+        within = state.shares.within(self.with_gang(job, name), name)
         place = None if self._is_asked_last(job, name) else self.place(job)
         return room.drains_against(job, place, within_share=within)
 
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
         gang = self._gang_to_start(job)
-        return position(gang.lead if gang else job, self._state.yields)
+        return position(gang.representative if gang else job, self._state.yields)
 
-    def with_its_gang(self, job: Job, pool: str) -> Job:
+    def with_gang(self, job: Job, pool: str) -> Job:
         """The job with all that its gang, if it starts with one, asks for at least in the quotas
         that count the pool."""
         gang = self._gang_to_start(job)
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return replace(job, demand=gang.demand_in(pool, job) if by_pool else gang.lead.demand)
+        return replace(
+            job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
+        )
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
         name, limits = room.pool.name, self._state.limits
-        if job.group and (self.endangers_its_gang(job, name) or self._goes_with_its_gang(job)):
+        if job.group and (self.endangers_gang(job, name) or self._joins_evicted_gang(job)):
             return False
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 
-    def endangers_its_gang(self, job: Job, pool: str) -> bool:
+    def endangers_gang(self, job: Job, pool: str) -> bool:
         """Whether the running gang that the job joins could, with the job, be reclaimed, or be
         evicted for jobs that could not evict it before."""
         gang = self._state.gangs.get(job.group)
@@ -79,17 +81,22 @@ class Eligibility:
         return gang if gang and not gang.runs else None
 
     def _is_asked_last(self, job: Job, pool: str) -> bool:
-        """Whether a bar on the job, or on its gang, lets it be asked there after all others."""
+        """Whether a bar on the job, or on its gang, delays its turn there until after all
+        others."""
         gang = self._gang_to_start(job)
         barred = self._state.barred
-        return any(pool in barred.get(each.name, ()) for each in (gang.waiting if gang else [job]))
+        return any(
+            pool in barred.get(member.name, ()) for member in (gang.waiting if gang else [job])
+        )
 
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))
 
-    def _goes_with_its_gang(self, job: Job) -> bool:
+    def _joins_evicted_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""
         gang = self._state.gangs.get(job.group)
         decisions = self._state.decided.decisions.values() if gang and gang.runs else ()
-        evictions = (each for each in decisions if isinstance(each, Evict))
-        return any(victim.group == job.group for each in evictions for victim in each.victims)
+        evictions = (decision for decision in decisions if isinstance(decision, Evict))
+        return any(
+            victim.group == job.group for eviction in evictions for victim in eviction.victims
+        )

@@ -1,6 +1,6 @@
 """The undo log of a plan: all parts of its state record each change with its inverse.
 
-Whoever tries something takes a checkpoint, which costs nothing, and rolls back if it fails.
+A step takes a checkpoint, which costs nothing, and rolls back if it fails.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Journal:
             undo(*arguments)
 
     def close(self) -> None:
-        """Forget all changes, which then stand. The log refers to the state and the state to the
-        log: without this, only the garbage collector would free what a plan has used."""
+        """Forget all changes, which are then final. The log and the state refer to each other:
+        without this, only the garbage collector would free the memory of a plan."""
         self._undo.clear()
 
     def record(self, undo: Callable[..., object], *arguments: Any) -> None:

@@ -77,7 +77,7 @@ class PlanState:
         self.barred: dict[str, set[str]] = {}
         """By job, the pools where it is asked last. A rollback keeps the bars."""
         self.undone = 0
-        """How many changes were undone so that the plan begins anew."""
+        """How many changes were undone to restart the plan."""
         self.asks_last = False
         """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
@@ -131,7 +131,7 @@ class PlanState:
 
     def waits(self, project: str) -> Iterator[Job]:
         """The project's unserved jobs without a claim and within the concurrency limits: the first
-        of each line stands for the line."""
+        of each line represents the line."""
         for line in self._lines_of.get(project, ()):
             if line.jobs and line.jobs[0].claim is None:
                 job = next((job for job in line.jobs if not self._is_served(job)), None)
@@ -139,8 +139,8 @@ class PlanState:
                     yield job
 
     def own_claims(self, job: Job, pool: str) -> Demand:
-        """What the claim of the job, or the claims of the gang that it stands for, hold in the
-        accounts that count the pool. Until its turn takes them, they are part of what is used."""
+        """What the claim of the job, or the claims of the gang that the job represents, hold in the
+        accounts that count the pool. They are part of `used` until the job's turn takes them."""
         if not job.claim:
             return NOTHING
         gang = self.gangs.get(job.group)
@@ -148,7 +148,7 @@ class PlanState:
         same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
-    def take_its_claim(self, job: Job) -> None:
+    def take_own_claim(self, job: Job) -> None:
         """Free what the job's claim keeps, for the job's own turn."""
         if job.claim:
             if job.claim.pool in self.rooms:
@@ -230,4 +230,4 @@ class PlanState:
             if gang is None or gang.runs:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
-        return single + [WaitingLine([gang.lead]) for gang in ready]
+        return single + [WaitingLine([gang.representative]) for gang in ready]

@@ -135,7 +135,9 @@ class PoolJobs:
         self.safe.pop(job.name, None)
         gone = self._alone.pop(job.name, None)
         if gone and job.project in self._candidates:
-            others = [each for each in self._candidates[job.project] if each is not gone]
+            others = [
+                candidate for candidate in self._candidates[job.project] if candidate is not gone
+            ]
             self._candidates[job.project] = others
 
     def gang_has_changed(self, project: str) -> None:
@@ -149,8 +151,8 @@ class PoolJobs:
         self._once_started.pop(project, None)
 
     def _may_be_stopped(self, job: Job) -> bool:
-        """Whether the job, or its gang, is a candidate. Nobody may take the room of a job that
-        starts in its destination pool under a `min_runtime`: not before, so not at that moment."""
+        """Whether the job, or its gang, is a candidate. A job that moves here and will start under
+        a `min_runtime` is not a candidate, even before its start."""
         if job.group in self._gangs:
             return self._gangs[job.group].as_one() is not None
         if not may_be_stopped(job) or job.name in self.protections:

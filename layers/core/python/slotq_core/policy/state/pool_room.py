@@ -92,7 +92,7 @@ class PoolRoom:
         self.timed = bool(self.jobs.protections or pool.health.learned_until or self.rights) or any(
             at is not None for at in moments
         )
-        """Whether the mere passing of time may change anything here."""
+        """Whether time alone may change anything here."""
 
     def left(self, job: Job) -> Demand:
         """Free and coming capacity, less what is owed to others whose claims the job may not take
@@ -174,9 +174,9 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """Evict the victim. Its slots come free later, or at once if only this plan gave them."""
-        given = victim.name in self.jobs.placed
+        was_placed = victim.name in self.jobs.placed
         self._running.remove(victim, self.pool.name)
-        if given:
+        if was_placed:
             self._change(free=victim.demand)
         else:
             self._change(coming=victim.demand)

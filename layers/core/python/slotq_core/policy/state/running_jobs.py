@@ -1,6 +1,6 @@
 """The jobs starting, running, or given slots in this plan, in all pools.
 
-Stopping jobs hold slots as well, but nobody can evict them.
+Stopping jobs hold slots as well, but cannot be evicted.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Rights:
     ) -> None:
         """`classes`: the configured classes; if there are none, HFAI's. `contact`: whom to ask for
         more."""
-        configured, by_name = tuple(classes), {each.name: each for each in groups}
+        configured, by_name = tuple(classes), {group.name: group for group in groups}
         users = tuple(users)
         self.contact = contact
         self._groups = {user.name: user.groups for user in users}
@@ -92,7 +92,7 @@ class Rights:
         limits = self.limits(user, pool)
         return None if limits is None else limits.get(class_name, 0)
 
-    def told(self, user: str, pools: Iterable[str]) -> str:
+    def limits_in_words(self, user: str, pools: Iterable[str]) -> str:
         """What the user may hold in these pools, in words."""
         parts = (
             f"{slots} of {class_name} in pool {pool}"
@@ -107,7 +107,11 @@ class Rights:
         """Whether the job's user may choose its class. A number between two classes is above the
         lower one, so it takes the right to choose that."""
         own = self.classes.get(self.class_of(job))
-        below = (each for each in self.classes.values() if each.value <= job.priority)
+        below = (
+            priority_class
+            for priority_class in self.classes.values()
+            if priority_class.value <= job.priority
+        )
         chosen_by = (own or next(below, _ANYBODYS)).chosen_by
         user = (job.person, *self._groups.get(job.person, ()))
         return not chosen_by or any(name in chosen_by for name in user)
@@ -228,7 +232,9 @@ class UserBooks(Rights):
         choices = list(self.choices(parts[0]))
         counts = [(self._of(part.person, part.pools[0]), part.demand.slots) for part in parts]
         with_room = (
-            name for name in choices if all(each.has_room(name, slots) for each, slots in counts)
+            name
+            for name in choices
+            if all(class_counts.has_room(name, slots) for class_counts, slots in counts)
         )
         return next(with_room, choices[0])
 

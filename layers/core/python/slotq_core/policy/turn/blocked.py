@@ -27,9 +27,9 @@ def is_kept_back(steps: Steps, job: Job) -> bool:
     why = steps.state.concurrency.keeps_back(job)
     if why:
         gang = steps.state.gangs.get(job.group)
-        for each in gang.waiting if gang and not gang.runs else [job]:
-            if each.name not in steps.state.snapshot.unread:
-                steps.state.decided.say(each, why)
+        for member in gang.waiting if gang and not gang.runs else [job]:
+            if member.name not in steps.state.snapshot.unread:
+                steps.state.decided.say(member, why)
     return why is not None
 
 
@@ -46,19 +46,19 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
     elif _counts_attempts(state, job):
-        _in_vain(state, [job], why_it_waits(steps, job))
+        _in_vain(state, [job], waiting_reason(steps, job))
     else:
         state.decided.unsay(job)
     return False
 
 
-def why_it_waits(steps: Steps, job: Job) -> Reason:
+def waiting_reason(steps: Steps, job: Job) -> Reason:
     """The reason of a job that no step could serve and that no pool drains for."""
     return _first_two(_causes(steps, job))
 
 
 def with_second(why: Reason, steps: Steps, job: Job) -> Reason:
-    """The reason of a job that a concurrency limit keeps back, with what else would."""
+    """The reason of a job that a concurrency limit keeps back, with the second cause."""
     return _first_two([why, *_causes(steps, job, is_second=True)])
 
 
@@ -68,8 +68,8 @@ def _first_two(causes: Sequence[Reason]) -> Reason:
 
 
 def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
-    """What keeps the job back, the first cause first. Behind another cause (`is_second`) a lack of
-    room counts only where no step could find any."""
+    """The causes that keep the job back, the first cause first. As a second cause (`is_second`), a
+    lack of room counts only if no step could find room."""
     state = steps.state
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
@@ -91,16 +91,18 @@ def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
 def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool]) -> bool:
     """Explain why the gang waits, and let a pool drain for each member that is due, unless its
     pools and limits could never hold the gang. Return False."""
-    state, whole = steps.state, gang.lead
+    state, whole = steps.state, gang.representative
     if whole.claim:
-        for job in gang.standing:
+        for job in gang.in_service_order:
             state.drop_claim(job)
         return False
     drain = drained = None
     why = explain.gang_blocked(gang, state, steps.rules)
     every = (state.rooms[name] for name in whole.pools if name in state.rooms)
-    timed = any(room.timed for room in every) or any(job.refused_in for job in gang.standing)
-    for job in gang.standing if timed else ():
+    timed = any(room.timed for room in every) or any(
+        job.refused_in for job in gang.in_service_order
+    )
+    for job in gang.in_service_order if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, rooms))
@@ -112,13 +114,13 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
         state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))
         drained = drained or drain
     if not drained:
-        jobs = gang.standing if state.snapshot.scheduler else gang.waiting
+        jobs = gang.in_service_order if state.snapshot.scheduler else gang.waiting
         _in_vain(state, jobs, why)
     return False
 
 
 def explain_incomplete_gangs(state: PlanState) -> None:
-    """Explain why the members of a gang wait that cannot start yet."""
+    """Give a reason to the waiting members of gangs that cannot start yet."""
     for gang in state.gangs.values():
         if not gang.runs and not gang.ready:
             for job in gang.waiting:
@@ -126,7 +128,7 @@ def explain_incomplete_gangs(state: PlanState) -> None:
 
 
 def explain_spent_budgets(state: PlanState) -> None:
-    """Explain why the jobs wait that a hard budget keeps back. Nobody tries them."""
+    """Give a reason to the jobs that a hard budget keeps back. The plan does not try them."""
     for job in state.budgets.kept_back:
         if job.name not in state.snapshot.unread:
             state.decided.say(job, state.budgets.reason(job.project))
@@ -144,9 +146,7 @@ def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None
         and at <= state.now
         and job.demand.within(room.size)
         and not takes_only_free_slots(job, room.pool.name, state.now)
-        and state.shares.could_ever_hold(
-            eligible.with_its_gang(job, room.pool.name), room.pool.name
-        )
+        and state.shares.could_ever_hold(eligible.with_gang(job, room.pool.name), room.pool.name)
         and eligible.within_bounds(job, room)
     ]
     return pool_to_drain(job, may_drain)
@@ -155,7 +155,7 @@ def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None
 def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
     """Let the room's pool drain for the job, and for the gang that starts with it."""
     eligible, pool = steps.rules.eligible, room.pool.name
-    beyond = not steps.state.shares.within(eligible.with_its_gang(job, pool), pool)
+    beyond = not steps.state.shares.within(eligible.with_gang(job, pool), pool)
     drain = Drain(
         job=job.name,
         project=job.project,
@@ -173,7 +173,7 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
         return None
     able = eligible.admitting(job, steps.state.rooms_of(job))
     free = (room for room in able if room.fits_now(job))
-    room = next((r for r in free if eligible.endangers_its_gang(job, r.pool.name)), None)
+    room = next((r for r in free if eligible.endangers_gang(job, r.pool.name)), None)
     if room is None:
         return None
     classed = eligible.classed(job, room.pool.name)

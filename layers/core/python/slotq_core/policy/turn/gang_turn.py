@@ -35,8 +35,8 @@ Target = dict[str, str]
 
 def take_turn(steps: Steps, gang: LiveGang) -> bool:
     """Serve the gang. Return False if the whole gang is blocked."""
-    for job in gang.standing if gang.lead.claim else ():
-        steps.state.take_its_claim(job)
+    for job in gang.in_service_order if gang.representative.claim else ():
+        steps.state.take_own_claim(job)
     if gang_has_prospects(gang, steps.state) and GangTurn(steps, gang).served():
         return True
     return gang_blocked(steps, gang, lambda: GangTurn(steps, gang).may_be_whole())
@@ -51,7 +51,7 @@ class GangTurn:
         self._orders = gang.orders()
         self._rooms = {
             job.name: self._rules.eligible.admitting(job, self._state.rooms_of(job))
-            for job in gang.standing
+            for job in gang.in_service_order
         }
         self._pools: AbstractSet[str] = frozenset()
         """The pools allowed for the whole gang in the current step."""
@@ -65,7 +65,7 @@ class GangTurn:
 
     def served(self) -> bool:
         """Serve the gang. Return False and change nothing if no step can."""
-        with self._state.shares.together(self._gang.standing) as self._to_come:
+        with self._state.shares.together(self._gang.in_service_order) as self._to_come:
             return self._served()
 
     def _served(self) -> bool:
@@ -151,13 +151,13 @@ class GangTurn:
         victim really runs."""
         state = self._state
         decided = (state.decided.decisions.get(name) for name in served)
-        evictions = [each for each in decided if isinstance(each, Evict)]
+        evictions = [decision for decision in decided if isinstance(decision, Evict)]
         if not evictions:
             return False
-        for each in evictions:
-            state.decided.undecide(each.beneficiary.name)
+        for eviction in evictions:
+            state.decided.undecide(eviction.beneficiary.name)
         first, *rest = [(state.waiting[name], state.claim_of(name)) for name in served]
-        victims = tuple(victim for each in evictions for victim in each.victims)
+        victims = tuple(victim for eviction in evictions for victim in eviction.victims)
         whole = Evict(beneficiary=first[0], claim=first[1], victims=victims, along=tuple(rest))
         state.decided.decide(first[0].name, whole)
         return True
@@ -225,7 +225,7 @@ class GangTurn:
                 bound = self._state.limits.left(job, name, left_in(job, room))
                 left[name] = bound + bounded.left(name)
         counted = [bounded.counted(job) for job in jobs]
-        pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
+        pools = {name: [room.pool.name for room in usable] for name, usable in rooms.items()}
         return assign(counted, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
@@ -238,7 +238,7 @@ class GangTurn:
     def may_be_whole(self) -> bool:
         """Whether the empty pools, within the gang's limits, could hold enough members. They may
         have shrunk since the gang came."""
-        usable = {job.name: self._state.rooms_of(job) for job in self._gang.standing}
+        usable = {job.name: self._state.rooms_of(job) for job in self._gang.in_service_order}
         return any(
             self._gang.enough(self._target(jobs, _among(pools, usable), _size))
             for jobs, pools in product(self._orders, self._gang.allowed_pools())

@@ -1,13 +1,13 @@
 """Step 4, net: what a later turn takes back was never given.
 
-Where a plan takes from a job what it gave it in a pool, the job is barred from that pool and the
-plan begins anew; it is asked there last, after all others, with full rights; what it is given then
-and loses again stays lost for this plan. Bars only grow, so a plan ends.
+If a plan takes back slots that it gave a job in a pool, the job is barred from that pool and the
+plan restarts. The job then has its turn in that pool last, after all others, with full rights.
+Slots that it gets then and loses again stay lost for this plan. Bars only grow, so a plan ends.
 
-Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
-at the checkpoint before that turn. In a large world with many such losses the plans begun anew
-would cost many times the plan itself. There, once so many changes have been undone, what is lost
-stays lost for this plan.
+The restarted plan would be the same up to the turn in which the job got its slots. So it restarts
+at the checkpoint before that turn. In a large world with many such losses the restarts would cost
+many times the plan itself. Therefore, after `MOST_UNDONE` undone changes, slots that are lost stay
+lost for this plan.
 
 See docs/policy-decisions.md#net-effects-within-one-plan.
 """
@@ -23,12 +23,12 @@ MOST_UNDONE = 3_000
 """So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
 
 
-def begins_anew(state: PlanState, turns: TurnOrder, head: Head) -> bool:
-    """Whether the turn of this head took from jobs what this plan gave them, so that the plan
-    begins anew.
+def restarts(state: PlanState, turns: TurnOrder, head: Head) -> bool:
+    """Restart the plan if the turn of this head took back slots that this plan gave. Return whether
+    the plan restarts.
 
-    Asked after the whole turn, because a gang tries and rolls back. A plan that gives up a claim
-    decides that alone, so what it took back was never given in any case.
+    Called after the whole turn, because a gang tries and rolls back. A plan that gives up a claim
+    decides nothing else, so it never commits the starts that it took back.
     """
     if state.decided.dropped:
         return False
@@ -58,6 +58,6 @@ def asked_last(state: PlanState, turns: TurnOrder) -> list[Head]:
 
 
 def _members(state: PlanState, job: Job) -> set[str]:
-    """The names of the jobs that the representative stands for."""
+    """The names of the jobs behind the representative."""
     gang = state.gangs.get(job.group)
-    return {each.name for each in gang.waiting} if gang and not gang.runs else {job.name}
+    return {member.name for member in gang.waiting} if gang and not gang.runs else {job.name}

@@ -1,4 +1,4 @@
-"""A quick test whether a turn can bring a job anything. Most turns in a long queue bring nothing.
+"""A quick test whether a turn can serve a job. Most turns in a long queue serve none.
 
 The test is a bound, not a rule. If a job has no prospects, no step of its turn finds anything
 (tests/property/test_prospects.py). If it has prospects, the steps may still find nothing.
@@ -44,7 +44,7 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool
 def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     """Whether a gang's rooms could hold enough members, with all slots that the gang may reclaim or
     with all that it may preempt."""
-    lead = gang.lead
+    representative = gang.representative
     rooms = {room.pool.name: room for job in gang.waiting for room in state.rooms_of(job)}
     giving = {
         project
@@ -58,8 +58,8 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
         held = (job.demand.slots for project in giving for job in room.jobs.running(project))
         lower = (
             candidate.frees(name).slots
-            for candidate in room.jobs.candidates(lead.project)
-            if candidate.rank < rank(lead)
+            for candidate in room.jobs.candidates(representative.project)
+            if candidate.rank < rank(representative)
         )
         reclaimed += max(0, room.both.slots + sum(held)) // max(1, smallest)
         preempted += max(0, room.both.slots + sum(lower)) // max(1, smallest)

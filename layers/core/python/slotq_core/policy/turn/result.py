@@ -14,7 +14,7 @@ from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater, Unexamine
 from slotq_core.policy.state.groups.concurrency import CONCURRENCY
 from slotq_core.policy.state.groups.gangs import starts_together
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.turn.blocked import why_it_waits, with_second
+from slotq_core.policy.turn.blocked import waiting_reason, with_second
 from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
@@ -60,9 +60,11 @@ class Reasons(Mapping[str, Reason]):
     def _made(self) -> dict[str, Reason | Job]:
         """By job name, the reason, or the job whose reason is made when first read."""
         decided = self._steps.state.decided
-        told = decided.reasons.keys() | self._steps.state.snapshot.unread
+        explained = decided.reasons.keys() | self._steps.state.snapshot.unread
         blocked = (head.job for head in self._turns.blocked.everyone())
-        made: dict[str, Reason | Job] = {job.name: job for job in blocked if job.name not in told}
+        made: dict[str, Reason | Job] = {
+            job.name: job for job in blocked if job.name not in explained
+        }
         made |= decided.reasons
         for name, decision in decided.decisions.items():
             if isinstance(decision, Start):
@@ -72,7 +74,7 @@ class Reasons(Mapping[str, Reason]):
     def __getitem__(self, name: str) -> Reason:
         why = self._made[name]
         if isinstance(why, Job):
-            why = self._made[name] = why_it_waits(self._steps, why)
+            why = self._made[name] = waiting_reason(self._steps, why)
         elif isinstance(why, CONCURRENCY) and name in self._turned_away:
             why = self._made[name] = with_second(why, self._steps, self._turned_away.pop(name))
         return why
@@ -85,7 +87,7 @@ class Reasons(Mapping[str, Reason]):
 
 
 class LeftInLine(Unexamined):
-    """Why jobs wait that no turn has examined: a limit keeps them back, or the head of their
+    """The reasons of jobs that no turn has examined: a limit keeps them back, or the head of their
     line waits."""
 
     def __init__(self, state: PlanState, turns: TurnOrder, reasons: Reasons) -> None:

@@ -1,20 +1,20 @@
-"""Which blocked jobs a turn may have helped, so that they are asked again at once.
+"""Which blocked jobs to revisit within a plan.
 
-"After a decision the walk begins anew": all earlier jobs would be asked again. Few of them can have
-gained, and only these are asked:
+After each decision the plan could try all earlier jobs again. Only these can have gained, and get
+another turn at once:
 
-- who outranks the job served in its project, and may evict it now;
-- whose project lost a job, and may be below its share now;
-- whose project or department lost a job and is within its share now, where jobs may move;
-- who exceeds its share by an eviction, which nobody may while another project is below its own.
+- jobs that outrank the job served in its project, and may evict it now;
+- jobs of a project that lost a job, and may be below its share now;
+- jobs of a project or department that lost a job and is within its share now, where jobs may move;
+- jobs that exceed their share by an eviction; no job may while another project is below its share.
 
-More are asked when no turn is left, because many turns may help them:
+The end of the plan revisits more jobs, because many turns may help them:
 
-- who may reclaim from a project that has come above its share or quota;
-- who could add a start of this plan to what evictions freed beyond the need of their beneficiaries;
-- whom a drain kept out whose own job may not start there by now.
+- jobs that may reclaim from a project that has come above its share or quota;
+- jobs that could add a start of this plan to what evictions freed beyond their beneficiaries' need;
+- jobs kept out by a drain whose own job may not start there any more.
 
-Last come the jobs that the plan took a start back from (net.py).
+Last come the jobs that lost a start of this plan (net.py).
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ class Revisit:
                 yield [head for head in theirs if self._may_reclaim(head.job)]
         if state.evicted:
             yield self._that_may_move_others()
+        claimed = state.rooms.get(job.claim.pool) if job.claim else None
+        if claimed and claimed.pool.consolidate:  # The job may move for them.
+            yield self._blocked.in_pool(claimed.pool.name)
         if state.accounts.leaves_none_under(job):
             yield [head for head in self._blocked.everyone() if self._may_exceed(head.job)]
 
@@ -170,10 +173,10 @@ class Revisit:
         """Whether a turn of the job, or of its gang, may bring it anything now."""
         state = self._state
         gang = state.gangs.get(job.group)
-        jobs = gang.standing if gang and not gang.runs else [job]
-        if any(each.name in state.decided.dropped for each in jobs):
+        jobs = gang.in_service_order if gang and not gang.runs else [job]
+        if any(other.name in state.decided.dropped for other in jobs):
             return False
-        return any(has_prospects(each, state.rooms_of(each), state) for each in jobs)
+        return any(has_prospects(other, state.rooms_of(other), state) for other in jobs)
 
     def _drains_in_vain(self, room: PoolRoom) -> bool:
         if room.drain is None:

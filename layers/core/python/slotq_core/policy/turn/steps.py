@@ -44,10 +44,10 @@ class Steps:
     ) -> bool:
         """Hold coming slots for the job: first in the pool of its claim, then in order.
 
-        A claim stands while its pool is unavailable for a time, unless others have used up a limit
-        or quota since, or a missing right keeps the job out. `owed`: the job will get a claim.
-        """
-        claimed = [room for room in rooms if self._stands(job, room)] if job.claim else []
+        A claim stays valid while its pool is unavailable for a time, unless others have used up a
+        limit or quota since, or a missing right keeps the job out. `owed`: the job will get a
+        claim."""
+        claimed = [room for room in rooms if self._claim_holds(job, room)] if job.claim else []
         for room in (*claimed, *within):
             if room.fits_soon(job):
                 promised = not (owed or job.claim)
@@ -56,13 +56,13 @@ class Steps:
                 return True
         return False
 
-    def _stands(self, job: Job, room: PoolRoom) -> bool:
+    def _claim_holds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the job's claim is to this room and may still come true."""
         owed, pool = job.claim is not None and job.claim.pool, room.pool.name
         able = owed == pool and not room.rights.keeps_out(job)
         return able and self.state.limits.may_come_true(job, pool)
 
-    def go_where_it_moves(
+    def go_to_destination(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
     ) -> bool:
         """Start the job, or hold coming slots, only in its destination pool: in its old pool it

@@ -1,8 +1,8 @@
 """Whose turn it is: the first job of the most deprived project in the most deprived department.
 
-`Account.deprivation` (state/quotas/account.py) is the measure. Projects are ranked anew after each
-decision; only keys that it may have changed are computed again. So the cost of a turn grows with
-the logarithm of the number of waiting jobs, never with the number of projects.
+`Account.deprivation` (state/quotas/account.py) is the measure. Projects are ranked again after each
+decision; only keys that the decision may have changed are computed again. So the cost of a turn
+grows with the logarithm of the number of waiting jobs, never with the number of projects.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ class TurnOrder:
         by_first = sorted(self._heads, key=lambda name: self._heads[name][0].place)
         self._ages = {name: age for age, name in enumerate(by_first)}
         self._departments = Ranking()
-        """By account key. A project without a department stands for itself."""
+        """By account key. A project without a department is ranked as one."""
         self._projects: dict[str, Ranking] = defaultdict(Ranking)
         """The projects of each department."""
         self._alone: dict[str, str] = {}
-        """The projects that stand for themselves, by account key."""
+        """The projects without a department, by account key."""
         self._where: dict[str, str] = {}
         """By project, the department in which the project is ranked."""
         self._stale = set(self._heads)
@@ -199,7 +199,7 @@ class TurnOrder:
         self._stale.add(head.job.project)
 
     def _place_project(self, project: str, departments: set[str]) -> None:
-        """Rank the project anew. Add the departments whose own rank that may change."""
+        """Rank the project again. Add to `departments` those whose own rank may change with it."""
         before = self._where.get(project, NO_BOOKS)
         heads = self._heads.get(project)
         if not heads:
@@ -222,7 +222,7 @@ class TurnOrder:
             departments.add(now)
 
     def _first_of(self, department: str) -> str | None:
-        """The most deprived project of a department, or the project that stands for itself."""
+        """The most deprived project of a department, or the project without a department."""
         if department in self._alone:  # The project's name may be empty.
             return self._alone[department]
         return self._projects[department].first()

@@ -1,10 +1,10 @@
 """When a plan reads a line of which it knows only a lower bound.
 
-The jobs of a line are blocked alike, so a line is tried with a stand-in for its first job. The
-stand-in has entered no later, and no missing right keeps it back: if its turn brings nothing, the
-first job's brings nothing either, and the line costs no read. Else the line is read first. So it is
-where attempts to start are counted (`max_schedule_count`): the failed attempt is the first job's.
-A job that `max_jobs` keeps back fails none, and its line costs no read.
+The jobs of a line are blocked alike, so a stand-in for the first job tries the line. The stand-in
+entered no later, and no missing right keeps it back. If its turn serves nothing, neither would the
+first job's turn, and the line costs no read. Otherwise the plan reads the line first. It also reads
+the line if attempts to start are counted (`max_schedule_count`), because the failed attempt belongs
+to the first job. A job that `max_jobs` keeps back fails no attempt, and its line costs no read.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def with_project(now: Settings, name: str, keys: Mapping[str, Any]) -> Settings:
     section = _section({k: own for k, own in entry.items() if own is not None or k not in known})
     after = _with(now.sharing, project_of(section, resources))
     changed = replace(now, sharing=after)
-    place = [each.name for each in after.projects].index(name)
+    place = [project.name for project in after.projects].index(name)
     _check(_Sections(now), _Sections(changed, raw=section), place)
     return changed
 
@@ -69,7 +69,7 @@ def _section(entry: Mapping[str, Any]) -> ProjectSection:
 
 def _with(sharing: Sharing, project: Any) -> Sharing:
     there = sharing.project(project.name) is not None
-    projects = [project if each.name == project.name else each for each in sharing.projects]
+    projects = [project if other.name == project.name else other for other in sharing.projects]
     return replace(sharing, projects=(*projects, *([] if there else [project])))
 
 
@@ -83,13 +83,13 @@ class _Sections:
 
     @cached_property
     def pools(self) -> tuple[PoolSection, ...]:
-        return tuple(PoolSection.model_validate(pool_entry(each)) for each in self.settings.pools)
+        return tuple(PoolSection.model_validate(pool_entry(pool)) for pool in self.settings.pools)
 
     @cached_property
     def departments(self) -> tuple[DepartmentSection, ...]:
         return tuple(
-            DepartmentSection.model_validate(department_entry(each, self._doubled))
-            for each in self.settings.sharing.departments
+            DepartmentSection.model_validate(department_entry(department, self._doubled))
+            for department in self.settings.sharing.departments
         )
 
     @cached_property
@@ -97,9 +97,9 @@ class _Sections:
         raw = self.raw
         return tuple(
             raw
-            if raw and raw.name == each.name
-            else ProjectSection.model_validate(project_entry(each, self._doubled))
-            for each in self.settings.sharing.projects
+            if raw and raw.name == project.name
+            else ProjectSection.model_validate(project_entry(project, self._doubled))
+            for project in self.settings.sharing.projects
         )
 
     @cached_property

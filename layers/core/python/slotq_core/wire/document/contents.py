@@ -143,8 +143,10 @@ class ConfigurationDocument(Section):
             pools=tuple(pool for pool, _ in self._pools_read() if pool),
             limits=limits,
             sharing=Sharing(
-                departments=tuple(department_of(each, resources) for each in self.departments),
-                projects=tuple(project_of(each, resources) for each in self.projects),
+                departments=tuple(
+                    department_of(department, resources) for department in self.departments
+                ),
+                projects=tuple(project_of(project, resources) for project in self.projects),
                 operators=self.operators,
                 session_roles=self.people.session_roles,
                 classes=tuple(map(class_of, self.classes)),

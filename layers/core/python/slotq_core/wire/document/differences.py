@@ -56,7 +56,7 @@ def document_differences(before: Entry, after: Entry) -> Iterator[Difference]:
     """Yield the same for two documents as `writing.written` returns them."""
     for section in {**before, **after}:
         sides = [document.get(section) for document in (before, after)]
-        if any(isinstance(each, list) and _has_names(each) for each in sides):
+        if any(isinstance(side, list) and _has_names(side) for side in sides):
             old, new = ({entry["name"]: entry for entry in side or ()} for side in sides)
             yield from _named(section, old, new, lambda entry: entry)
         else:
@@ -85,12 +85,12 @@ def _of_the_rest(before: Sharing, after: Sharing) -> Iterator[Difference]:
     old, new = whole_sections(before), whole_sections(after)
     for section in new:
         yield from _whole(section, old[section], new[section])
-    told = _by_name(before.notifications), _by_name(after.notifications)
-    yield from _named("notifications", *told, notification_entry)
+    rules = _by_name(before.notifications), _by_name(after.notifications)
+    yield from _named("notifications", *rules, notification_entry)
 
 
 def _by_name(entries: Iterable[Any]) -> dict[str, Any]:
-    return {each.name: each for each in entries}
+    return {entry.name: entry for entry in entries}
 
 
 def _named(

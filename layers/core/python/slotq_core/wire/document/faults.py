@@ -82,17 +82,17 @@ def faults_of(
     shown, do not say what was meant: of a hostile document that would take seconds."""
     known, listed_keys = keys or {}, set[str]()
     faults = []
-    for number, each in enumerate(error.errors(include_url=False)):
-        message = _message(each)
-        if each["type"] == "extra_forbidden" and number < MOST_FAULTS:
-            section = ".".join(part for part in each["loc"][:-1] if isinstance(part, str))
-            message += _hint(str(each["loc"][-1]), known.get(section))
+    for number, fault in enumerate(error.errors(include_url=False)):
+        message = _message(fault)
+        if fault["type"] == "extra_forbidden" and number < MOST_FAULTS:
+            section = ".".join(part for part in fault["loc"][:-1] if isinstance(part, str))
+            message += _hint(str(fault["loc"][-1]), known.get(section))
             if section not in listed_keys and section in known:
                 here = f"an entry of {section}" if section else what
                 message += f"{'' if message.endswith('?') else ';'} {here} takes "
                 message += ", ".join(known[section].keys())
             listed_keys.add(section)
-        faults.append(DocumentFault(tuple(each["loc"]), message))
+        faults.append(DocumentFault(tuple(fault["loc"]), message))
     return faults
 
 
@@ -110,10 +110,12 @@ def refused(faults: Iterable[DocumentFault]) -> InvalidRequest:
     return refusal(
         [
             RequestFault(
-                path=spelled(each.loc)[:_LONGEST_PATH],
-                message=(each.hinted if number < MOST_FAULTS else each.message)[:_LONGEST_MESSAGE],
+                path=spelled(fault.loc)[:_LONGEST_PATH],
+                message=(fault.hinted if number < MOST_FAULTS else fault.message)[
+                    :_LONGEST_MESSAGE
+                ],
             )
-            for number, each in enumerate(faults)
+            for number, fault in enumerate(faults)
         ]
     )
 

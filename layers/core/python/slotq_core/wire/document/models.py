@@ -126,5 +126,5 @@ def _prescription(section: RequestsSection) -> Prescription:
 
 def _made(kind: type[T], section: Section, **others: Any) -> T:
     """The record of this kind that a section describes. `others`: what it says in another way."""
-    own = {each.name for each in fields(kind)} & section.__class__.model_fields.keys()  # type: ignore[arg-type]
+    own = {field.name for field in fields(kind)} & section.__class__.model_fields.keys()  # type: ignore[arg-type]
     return kind(**{name: getattr(section, name) for name in own - others.keys()}, **others)

@@ -55,19 +55,19 @@ def _receiver(value: object) -> Receiver:
     return Receiver(channel=channel, place=value[channel], secret=value.get(SECRET, ""))
 
 
-def _faults(given: dict[Any, Any]) -> list[DocumentFault]:
-    if any(key not in _CHECKS for key in given):
+def _faults(receiver: dict[Any, Any]) -> list[DocumentFault]:
+    if any(key not in _CHECKS for key in receiver):
         return [DocumentFault((), f"its keys are {', '.join(_CHECKS)}; another one is there")]
-    if sum(key in given for key in CHANNELS) != 1:
+    if sum(key in receiver for key in CHANNELS) != 1:
         return [DocumentFault((), f"exactly one of {', '.join(CHANNELS)} is needed")]
-    signs = any(key in given for key in _SIGNING)
-    if signs and SECRET not in given:
+    signs = any(key in receiver for key in _SIGNING)
+    if signs and SECRET not in receiver:
         return [
             DocumentFault((SECRET,), "a webhook needs a secret, with which its messages are signed")
         ]
-    if SECRET in given and not signs:
+    if SECRET in receiver and not signs:
         return [DocumentFault((SECRET,), "only messages to a webhook are signed")]
-    found = [(key, _CHECKS[key](own)) for key, own in given.items()]
+    found = [(key, _CHECKS[key](own)) for key, own in receiver.items()]
     return [DocumentFault((key,), fault) for key, fault in found if fault]
 
 

@@ -25,12 +25,12 @@ class TimeSharing(Protocol):
 
 
 def classes_demote_downwards(document: TimeSharing) -> Iterator[DocumentFault]:
-    classes = {each.name: each for each in document.classes}
-    for place, each in enumerate(document.classes):
+    classes = {section.name: section for section in document.classes}
+    for place, section in enumerate(document.classes):
         where = ("classes", place, "demote_to")
-        if not each.demote_to:
+        if not section.demote_to:
             continue
-        if AUTO in (each.name, each.demote_to):
+        if AUTO in (section.name, section.demote_to):
             yield DocumentFault(
                 where,
                 (
@@ -38,21 +38,21 @@ def classes_demote_downwards(document: TimeSharing) -> Iterator[DocumentFault]:
                     "from it"
                 ),
             )
-        elif each.demote_to not in classes:
-            yield unknown(where, "class", each.demote_to, classes)
-        elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
+        elif section.demote_to not in classes:
+            yield unknown(where, "class", section.demote_to, classes)
+        elif circle := _circle(section.name, lambda name: classes[name].demote_to, classes):
             yield DocumentFault(where, f"classes demote in a circle: {' -> '.join(circle)}")
-        elif classes[each.demote_to].value >= each.value:
+        elif classes[section.demote_to].value >= section.value:
             yield DocumentFault(
-                where, f"'{each.demote_to}' is not lower: a class demotes to a lower one"
+                where, f"'{section.demote_to}' is not lower: a class demotes to a lower one"
             )
 
 
 def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[DocumentFault]:
     groups = {group.name for group in document.user_groups}
     known = groups | {user.name for user in document.users}
-    for place, each in enumerate(document.classes):
-        for index, name in enumerate(each.chosen_by):
+    for place, section in enumerate(document.classes):
+        for index, name in enumerate(section.chosen_by):
             if name not in known:
                 where = ("classes", place, "chosen_by", index)
                 yield unknown(where, "user or user group", name, known)

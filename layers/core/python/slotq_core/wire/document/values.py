@@ -29,12 +29,12 @@ _LONGEST = 10_000_000_000
 def seconds(value: object) -> int:
     """Read seconds, or a text with units such as `2h`; return whole milliseconds. Raises
     ValueError, as all checks here do."""
-    given = seconds_in(value) if isinstance(value, str) else value
-    number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not number or not abs(given) <= _LONGEST:  # type: ignore[arg-type]  # NaN is no less either.
+    amount = seconds_in(value) if isinstance(value, str) else value
+    number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    if not number or not abs(amount) <= _LONGEST:  # type: ignore[arg-type]  # NaN is no less either.
         units = ", nor a time such as 90s, 30m, 2h or 1d" if isinstance(value, str) else ""
         raise ValueError(f"a number of seconds is needed, not {said(value)}{units}")
-    return round(given * 1000)  # type: ignore[operator]
+    return round(amount * 1000)  # type: ignore[operator]
 
 
 def _duration(value: object) -> int:
@@ -118,7 +118,7 @@ def vector(low: int, slots: int) -> Callable[[object], Demand]:
         if slots and "slots" not in value:
             raise ValueError("slots are needed: {slots: n, …}")
         amounts = {name: sized(str(name), amount) for name, amount in value.items()}
-        each(amounts, lambda name: whole(slots if name == "slots" else low, MOST))
+        check_entries(amounts, lambda name: whole(slots if name == "slots" else low, MOST))
         return Demand(amounts)
 
     return check
@@ -127,14 +127,14 @@ def vector(low: int, slots: int) -> Callable[[object], Demand]:
 def _user_limits(value: object) -> dict[str, dict[str, int]]:
     if not isinstance(value, dict):
         raise ValueError(f"limits by pool and class are needed, not {said(value)}")
-    each(value, lambda _: _by_class)
+    check_entries(value, lambda _: _by_class)
     return dict(value)
 
 
 def _by_class(value: object) -> None:
     if not isinstance(value, dict):
         raise ValueError(f"slots by class are needed: {{HIGH: 4, …}}, not {said(value)}")
-    each(value, lambda _: whole(0, MOST))
+    check_entries(value, lambda _: whole(0, MOST))
 
 
 def _properties(value: object) -> Demand:
@@ -143,7 +143,7 @@ def _properties(value: object) -> Demand:
             f"amounts by name are needed: {{mem_per_gpu_in_GiB: 16}}, not {said(value)}"
         )
     amounts = {name: sized(str(name), amount) for name, amount in value.items()}
-    each(amounts, lambda _: whole(1, MOST))
+    check_entries(amounts, lambda _: whole(1, MOST))
     return Demand(amounts)
 
 
@@ -159,7 +159,7 @@ EVERYONE = "everyone"
 def _weight(value: object) -> int | dict[str, int] | None:
     if not isinstance(value, dict):
         return _one_weight(value)
-    each(value, lambda _: _one_weight)
+    check_entries(value, lambda _: _one_weight)
     return {resource: _one_weight(own) for resource, own in value.items()} or None
 
 
@@ -207,11 +207,15 @@ def _quota(value: object) -> int | dict[str, Any]:
     if not isinstance(value, dict):
         return whole(0, MOST)(value)
     amounts, number = vector(0, 0), whole(0, MOST)
-    each(value, lambda _: lambda inner: (amounts if isinstance(inner, dict) else number)(inner))
+    check_entries(
+        value, lambda _: lambda inner: (amounts if isinstance(inner, dict) else number)(inner)
+    )
     return dict(value)
 
 
-def each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
+def check_entries(
+    values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]
+) -> None:
     """Check every value of a map by its key. A fault is reported at its key."""
     faults: list[DocumentFault] = []
     for name, value in values.items():

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import BudgetStanding, ShareStatus
+from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.body import invalid, json_object
@@ -39,7 +39,7 @@ class UserQuota(Protocol):
     def beyond(self) -> tuple[str, ...]: ...
 
 
-NO_BUDGETS: Mapping[str, BudgetStanding] = {}
+NO_BUDGETS: Mapping[str, BudgetStatus] = {}
 
 
 class ConfigurationBody(BaseModel):
@@ -87,7 +87,7 @@ class AppliedView(BaseModel):
     """What the operator should know of the configuration as it is now, as sentences."""
 
 
-class StandingView(BaseModel):
+class ShareStatusView(BaseModel):
     """What a project deserves, holds and waits for, of one resource."""
 
     pool: str
@@ -128,7 +128,7 @@ class ProjectView(BaseModel):
     """The project's entry in the document."""
     used: dict[str, dict[str, int]]
     """What its jobs hold, by pool."""
-    standings: list[StandingView]
+    standings: list[ShareStatusView]
     """By pool, where quotas are by pool, and resource."""
     budget: BudgetView | None = None
     """None: it may spend as much as it likes."""
@@ -170,9 +170,9 @@ def parse_configuration(body: str | bytes) -> tuple[Settings, int | None]:
 
     Raises InvalidRequest with every fault. Its paths are those of the document.
     """
-    given = json_object(body, what="the configuration")
+    raw = json_object(body, what="the configuration")
     try:
-        taken = ConfigurationBody.model_validate(given)
+        taken = ConfigurationBody.model_validate(raw)
     except ValidationError as error:
         raise invalid(error) from None
     return read(taken.configuration), taken.revision
@@ -214,7 +214,7 @@ def applied_view(
     moved: int = 0,
     warnings: Iterable[str] = (),
 ) -> AppliedView:
-    changes = [entry_change_view(each) for each in found]
+    changes = [entry_change_view(change) for change in found]
     return AppliedView(
         revision=revision, dry_run=dry_run, changes=changes, moved=moved, warnings=[*warnings]
     )
@@ -224,24 +224,24 @@ def projects_view(
     settings: Settings,
     used: Mapping[str, Mapping[str, Demand]],
     standings: Iterable[ShareStatus],
-    budgets: Mapping[str, BudgetStanding] = NO_BUDGETS,
+    budgets: Mapping[str, BudgetStatus] = NO_BUDGETS,
     *,
     revision: int,
 ) -> ProjectsView:
-    own: dict[str, list[StandingView]] = {}
-    for stand in standings:
-        if not stand.is_department:
-            own.setdefault(stand.name, []).append(_standing(stand))
+    own: dict[str, list[ShareStatusView]] = {}
+    for status in standings:
+        if not status.is_department:
+            own.setdefault(status.name, []).append(_share_status(status))
     doubled = doubled_names(settings.pools)
     views = [
         ProjectView(
-            name=each.name,
-            project=project_entry(each, doubled),
-            used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
-            standings=own.get(each.name, []),
-            budget=_budget(budgets[each.name]) if each.name in budgets else None,
+            name=project.name,
+            project=project_entry(project, doubled),
+            used={pool: dict(held) for pool, held in used.get(project.name, {}).items()},
+            standings=own.get(project.name, []),
+            budget=_budget(budgets[project.name]) if project.name in budgets else None,
         )
-        for each in settings.sharing.projects
+        for project in settings.sharing.projects
     ]
     return ProjectsView(revision=revision, projects=views)
 
@@ -249,36 +249,36 @@ def projects_view(
 def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:
     views = [
         UserQuotaView(
-            user=each.user,
-            pool=each.pool,
-            priority_class=each.priority_class,
-            used=each.used,
-            total=each.total,
-            beyond=[*each.beyond],
+            user=quota.user,
+            pool=quota.pool,
+            priority_class=quota.priority_class,
+            used=quota.used,
+            total=quota.total,
+            beyond=[*quota.beyond],
         )
-        for each in quotas
+        for quota in quotas
     ]
     return QuotasView(quotas=views, contact=contact)
 
 
-def _budget(standing: BudgetStanding) -> BudgetView:
+def _budget(status: BudgetStatus) -> BudgetView:
     return BudgetView(
-        slot_seconds=seconds(standing.budget.slot_ms),
-        beyond=standing.budget.beyond.value,
-        spent_slot_seconds=seconds(standing.spent),
-        resets_at=iso(standing.resets_at),
+        slot_seconds=seconds(status.budget.slot_ms),
+        beyond=status.budget.beyond.value,
+        spent_slot_seconds=seconds(status.spent),
+        resets_at=iso(status.resets_at),
     )
 
 
-def _standing(stand: ShareStatus) -> StandingView:
-    return StandingView(
-        pool=stand.scope,
-        resource=stand.resource,
-        quota=stand.quota,
-        share=stand.share,
-        limit=stand.limit,
-        held=stand.held,
-        stopping=stand.stopping,
-        waiting=stand.waiting,
-        over_quota=stand.over_quota,
+def _share_status(status: ShareStatus) -> ShareStatusView:
+    return ShareStatusView(
+        pool=status.scope,
+        resource=status.resource,
+        quota=status.quota,
+        share=status.share,
+        limit=status.limit,
+        held=status.held,
+        stopping=status.stopping,
+        waiting=status.waiting,
+        over_quota=status.over_quota,
     )

@@ -56,12 +56,14 @@ def written(settings: Settings) -> Entry:
     doubled = doubled_names(settings.pools)
     sections: Entry = {
         "pools": [pool_entry(pool) for pool in settings.pools],
-        "departments": [department_entry(each, doubled) for each in sharing.departments],
-        "projects": [project_entry(each, doubled) for each in sharing.projects],
+        "departments": [
+            department_entry(department, doubled) for department in sharing.departments
+        ],
+        "projects": [project_entry(project, doubled) for project in sharing.projects],
         **time_sharing_entries(sharing),
         "limits": limits_entry(settings.limits),
         **whole_sections(sharing),
-        "notifications": [notification_entry(each) for each in sharing.notifications],
+        "notifications": [notification_entry(rule) for rule in sharing.notifications],
     }
     return {name: section for name, section in sections.items() if section or name == "pools"}
 
@@ -69,20 +71,20 @@ def written(settings: Settings) -> Entry:
 def doubled_names(pools: Iterable[Pool]) -> frozenset[str]:
     """Return the names that a pool and a resource of the pools share."""
     sections = [PoolSection.model_validate(pool_entry(pool)) for pool in pools]
-    return frozenset(resources_of(sections)).intersection(each.name for each in sections)
+    return frozenset(resources_of(sections)).intersection(section.name for section in sections)
 
 
 def time_sharing_entries(sharing: Sharing) -> dict[str, list[Entry]]:
     """Return the entries of classes, user groups and users."""
     return {
-        "classes": [class_entry(each) for each in sharing.classes],
-        "user_groups": [user_group_entry(each) for each in sharing.user_groups],
-        "users": [user_entry(each) for each in sharing.users],
+        "classes": [class_entry(priority_class) for priority_class in sharing.classes],
+        "user_groups": [user_group_entry(group) for group in sharing.user_groups],
+        "users": [user_entry(user) for user in sharing.users],
     }
 
 
-def class_entry(its: PriorityClass) -> Entry:
-    return _entry(ClassSection, its)
+def class_entry(priority_class: PriorityClass) -> Entry:
+    return _entry(ClassSection, priority_class)
 
 
 def user_group_entry(group: UserGroup) -> Entry:
@@ -110,8 +112,11 @@ def notification_entry(rule: Notification) -> Entry:
     return entry
 
 
-def _receiver(its: Receiver) -> Entry:
-    return {its.channel: its.place, **({"secret": its.secret} if its.secret else {})}
+def _receiver(receiver: Receiver) -> Entry:
+    return {
+        receiver.channel: receiver.place,
+        **({"secret": receiver.secret} if receiver.secret else {}),
+    }
 
 
 def whole_sections(sharing: Sharing) -> Entry:
@@ -167,12 +172,12 @@ def _requests(prescription: Prescription) -> Entry:
 def limits_entry(limits: Limits) -> Entry:
     """Return the limits that differ from the defaults."""
     default = limit_settings(NO_LIMITS)
-    given = limit_settings(limits)
+    settings = limit_settings(limits)
     rules = [
         {k: v for k, v in rule.items() if v is not None and v is not False}
-        for rule in given["callers"]
+        for rule in settings["callers"]
     ]
-    return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
+    return {k: v for k, v in {**settings, "callers": rules}.items() if v != default[k]}
 
 
 def _budget(budget: Budget | None) -> Any:
@@ -205,7 +210,7 @@ def _switches(sharing: Sharing) -> Entry:
 def _entry(section: type[Section], record: Any, **others: Any) -> Entry:
     """Return what differs from the section's defaults in a record. `others`: what a document says
     in another way. An empty map or list is a default."""
-    declared = {each.name: str(each.type) for each in fields(record)}
+    declared = {field.name: str(field.type) for field in fields(record)}
     entry: Entry = {}
     for name, field in section.model_fields.items():
         own = others[name] if name in others else getattr(record, name)

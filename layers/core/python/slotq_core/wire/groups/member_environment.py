@@ -53,7 +53,7 @@ def as_member(
     slots, this one among them."""
     clients = [name for name in group.members if name in started and name != group.ends_with]
     role = _CLIENT if group.ends_with else _MEMBER
-    told = {
+    variables = {
         GROUP: group.name,
         SITE: group.site(job.name),
         ROLE: SERVER if group.ends_with == job.name else role,
@@ -62,7 +62,7 @@ def as_member(
         RESOURCES: _json(dict(sorted({**job.requires, **job.demand}.items()))),
         RENDEZVOUS: rendezvous,
     }
-    fits = {name: text for name, text in told.items() if text and len(text) <= _LONGEST}
+    fits = {name: text for name, text in variables.items() if text and len(text) <= _LONGEST}
     return {**request, "Environment": {**(request.get("Environment") or {}), **fits}}
 
 

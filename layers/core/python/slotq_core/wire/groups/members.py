@@ -106,9 +106,9 @@ def _common(objects: Sequence[Json]) -> dict[str, Any]:
         if not all(key in other for other in others):
             continue
         rest = [other[key] for other in others]
-        if isinstance(value, Mapping) and all(isinstance(each, Mapping) for each in rest):
+        if isinstance(value, Mapping) and all(isinstance(other, Mapping) for other in rest):
             shared[key] = _common([value, *rest])
-        elif all(_alike(each, value) for each in rest):
+        elif all(_alike(other, value) for other in rest):
             shared[key] = value
     return shared
 

@@ -100,12 +100,14 @@ def sweep_view(
     if sweep is None:
         return None
     names = stored.group.members
-    told = sweep.parameters if shows_parameters and len(sweep.parameters) == len(names) else None
+    parameters = (
+        sweep.parameters if shows_parameters and len(sweep.parameters) == len(names) else None
+    )
     trials = [
         TrialView(
             name=name,
             job=job.name if (job := jobs.get(name)) else None,
-            parameters=None if told is None else dict(told[place]),
+            parameters=None if parameters is None else dict(parameters[place]),
             state=job.state if job else None,
             objective=_objective(job, sweep.metric) if job else None,
         )
@@ -135,7 +137,7 @@ def ranked(trials: Iterable[TrialView], *, maximize: bool) -> list[TrialView]:
         for place, trial in enumerate(trials)
         if trial.state == JobState.COMPLETED and trial.objective is not None
     ]
-    return [trial for *_, trial in sorted(found, key=lambda each: each[:2])]
+    return [trial for *_, trial in sorted(found, key=lambda entry: entry[:2])]
 
 
 def _objective(job: JobView, metric: str) -> float | None:

@@ -22,16 +22,16 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.timestamps import from_iso, milliseconds
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.scenario.views import (
     ScenarioView,
+    SnapshotAttemptView,
+    SnapshotGroupView,
+    SnapshotJobView,
     SpentView,
-    StandingAttemptView,
-    StandingGroupView,
-    StandingJobView,
     YieldedView,
     scenario_view,
 )
@@ -42,7 +42,7 @@ _CURSOR = re.compile(r"([0-9a-f]{12})~([0-9]{1,7})")
 _FRAME = 200
 """Bytes of a page besides what is measured: the cursor, and the names of its lists."""
 
-Part = StandingJobView | StandingGroupView | YieldedView
+Part = SnapshotJobView | SnapshotGroupView | YieldedView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class ScenarioCursor:
         return cls(digest=found[1], start=int(found[2]))
 
 
-def digest_of(queue: StandingQueue, revision: int) -> str:
+def digest_of(queue: QueueSnapshot, revision: int) -> str:
     """A digest of what users and passes have decided. Reports and passing time do not change it."""
     jobs = sorted(
         (
@@ -85,7 +85,7 @@ def digest_of(queue: StandingQueue, revision: int) -> str:
 
 
 def scenario_page(
-    queue: StandingQueue,
+    queue: QueueSnapshot,
     settings: Settings,
     revision: int,
     after: ScenarioCursor | None = None,
@@ -107,7 +107,7 @@ def scenario_page(
     sizes = accumulate((_size(part) + 1 for part in parts[start:]), initial=_size(page) + _FRAME)
     fitting = sum(1 for _ in takewhile(most.__ge__, sizes)) - 1
     end = start + max(fitting, 1)
-    left = sum(isinstance(part, StandingJobView) for part in parts[end:])
+    left = sum(isinstance(part, SnapshotJobView) for part in parts[end:])
     following = ScenarioCursor(digest=digest, start=end).text() if parts[end:] else None
     return _with(page, parts[start:end], left_out=queue.left_out + left, next=following)
 
@@ -126,8 +126,8 @@ def _parts(view: ScenarioView) -> Iterator[Part]:
 def _with(view: ScenarioView, parts: list[Part], **more: Any) -> ScenarioView:
     return view.model_copy(
         update={
-            "jobs": [it for it in parts if isinstance(it, StandingJobView)],
-            "groups": [it for it in parts if isinstance(it, StandingGroupView)],
+            "jobs": [it for it in parts if isinstance(it, SnapshotJobView)],
+            "groups": [it for it in parts if isinstance(it, SnapshotGroupView)],
             "yields": [it for it in parts if isinstance(it, YieldedView)],
             **more,
         }
@@ -141,7 +141,7 @@ def _size(view: ScenarioView | Part) -> int:
 # Reading it back.
 
 
-def job_of(view: StandingJobView) -> Job:
+def job_of(view: SnapshotJobView) -> Job:
     return record_of(
         view,
         Job,
@@ -151,7 +151,7 @@ def job_of(view: StandingJobView) -> Job:
     )
 
 
-def _attempt(job: str, view: StandingAttemptView) -> Attempt:
+def _attempt(job: str, view: SnapshotAttemptView) -> Attempt:
     return record_of(
         view,
         Attempt,
@@ -168,7 +168,7 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
     return record_of(view, PoolHealth, missing_rights=rights)
 
 
-def group_of(view: StandingGroupView) -> Group:
+def group_of(view: SnapshotGroupView) -> Group:
     return record_of(view, Group)
 
 
@@ -181,11 +181,13 @@ def spending_of(view: SpentView | None) -> Spending:
         return NOTHING_SPENT
     return Spending(
         month=from_iso(view.month),
-        slot_ms={name: milliseconds(each) for name, each in view.slot_seconds.items()},
+        slot_ms={name: milliseconds(duration) for name, duration in view.slot_seconds.items()},
         warned=frozenset(view.warned),
     )
 
 
 def durations_of(views: Mapping[str, float | None]) -> dict[str, int]:
     """The durations that are known, in milliseconds."""
-    return {name: milliseconds(each) for name, each in views.items() if each is not None}
+    return {
+        name: milliseconds(duration) for name, duration in views.items() if duration is not None
+    }

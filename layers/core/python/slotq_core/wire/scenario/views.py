@@ -13,7 +13,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.document.settings import Settings
@@ -26,7 +26,7 @@ from slotq_core.wire.views.pools import PoolHealthView, health_view
 Amounts = dict[str, int]
 
 
-class StandingPoolView(BaseModel):
+class SnapshotPoolView(BaseModel):
     """What the queue knows of a pool beside its configuration."""
 
     name: str
@@ -47,7 +47,7 @@ class StopView(BaseModel):
     grace_until: str | None = None
 
 
-class StandingAttemptView(BaseModel):
+class SnapshotAttemptView(BaseModel):
     """The attempt that a job holds slots with."""
 
     number: int
@@ -79,7 +79,7 @@ class ClaimView(BaseModel):
     moved: bool = False
 
 
-class StandingJobView(SharedJobView):
+class SnapshotJobView(SharedJobView):
     """A job that has not ended, with all that decisions may rest on."""
 
     preemptible: bool = True
@@ -114,14 +114,14 @@ class StandingJobView(SharedJobView):
     line_by_user: bool = False
     not_before: str | None = None
     claim: ClaimView | None = None
-    attempt: StandingAttemptView | None = None
+    attempt: SnapshotAttemptView | None = None
     eta_seconds: float | None = None
     """How long the job says that it still runs."""
     max_runtime: float | None = None
     """The longest that it may run in all; None: not read."""
 
 
-class StandingGroupView(BaseModel):
+class SnapshotGroupView(BaseModel):
     name: str
     members: list[str]
     min_members: int | None = None
@@ -172,15 +172,15 @@ class ScenarioView(BaseModel):
     meanwhile, the answer is 409 `outdated`: begin with the first page again."""
     configuration: Document
     """The configuration's document. Only the first page has it, `pools` and `spent`."""
-    pools: list[StandingPoolView]
-    jobs: list[StandingJobView]
+    pools: list[SnapshotPoolView]
+    jobs: list[SnapshotJobView]
     """The jobs that have not ended: first those that hold slots, then those that wait."""
-    groups: list[StandingGroupView] = Field(default=[])
+    groups: list[SnapshotGroupView] = Field(default=[])
     yields: list[YieldedView] = Field(default=[])
     spent: SpentView | None = None
 
 
-def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> ScenarioView:
+def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> ScenarioView:
     return ScenarioView(
         version=VERSION,
         at=iso(queue.at),
@@ -190,8 +190,8 @@ def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> Sc
         configuration=written(settings),
         pools=[_pool(pool) for pool in queue.pools],
         jobs=[_job(job, queue) for job in queue.jobs],
-        groups=[view_of(group, StandingGroupView) for group in queue.groups],
-        yields=[view_of(each, YieldedView) for each in queue.yields],
+        groups=[view_of(group, SnapshotGroupView) for group in queue.groups],
+        yields=[view_of(yielded, YieldedView) for yielded in queue.yields],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
     )
 
@@ -199,20 +199,20 @@ def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> Sc
 def _spent(spent: Spending) -> SpentView:
     return SpentView(
         month=iso(spent.month),
-        slot_seconds={name: seconds(each) for name, each in spent.slot_ms.items()},
+        slot_seconds={name: seconds(amount) for name, amount in spent.slot_ms.items()},
         warned=sorted(spent.warned),
     )
 
 
-def _pool(pool: Pool) -> StandingPoolView:
+def _pool(pool: Pool) -> SnapshotPoolView:
     health = None if pool.health == PoolHealth() else health_view(pool.health)
-    return view_of(pool, StandingPoolView, health=health)
+    return view_of(pool, SnapshotPoolView, health=health)
 
 
-def _job(job: Job, queue: StandingQueue) -> StandingJobView:
+def _job(job: Job, queue: QueueSnapshot) -> SnapshotJobView:
     return view_of(
         job,
-        StandingJobView,
+        SnapshotJobView,
         withheld=job.name in queue.withheld,
         user=job.person,
         claim=view_of(job.claim, ClaimView) if job.claim else None,
@@ -222,9 +222,9 @@ def _job(job: Job, queue: StandingQueue) -> StandingJobView:
     )
 
 
-def _attempt(attempt: Attempt) -> StandingAttemptView:
+def _attempt(attempt: Attempt) -> SnapshotAttemptView:
     stop = view_of(attempt.stop, StopView) if attempt.stop else None
-    return view_of(attempt, StandingAttemptView, stop=stop)
+    return view_of(attempt, SnapshotAttemptView, stop=stop)
 
 
 def _seconds_of(known: Mapping[str, int], job: Job) -> float | None:

@@ -177,7 +177,7 @@ def _spot_waits_long_enough(request: Request) -> Iterator[Breach]:
             )
 
 
-def _spot_names_its_wait(request: Request) -> Iterator[Breach]:
+def _spot_names_wait(request: Request) -> Iterator[Breach]:
     path = "StoppingCondition.MaxWaitTimeInSeconds"
     if request.get("EnableManagedSpotTraining") and _get(request, path) is None:
         yield path, "is required with EnableManagedSpotTraining"
@@ -199,12 +199,12 @@ def _a_channel_has_one_source(request: Request) -> Iterator[Breach]:
         source = channel.get("DataSource")
         if source is None:
             continue  # Its absence is a fault of the structure.
-        given = [name for name in _SOURCES if source.get(name)]
+        sources = [name for name in _SOURCES if source.get(name)]
         unknown = source.keys() - {*_SOURCES}  # A newer source of SageMaker's may count.
-        if not given and not unknown:
+        if not sources and not unknown:
             yield f"{path}.DataSource", f"give one of {', '.join(_SOURCES)}"
-        if len(given) > 1:
-            yield f"{path}.DataSource", f"give one of {' and '.join(given)}"
+        if len(sources) > 1:
+            yield f"{path}.DataSource", f"give one of {' and '.join(sources)}"
 
 
 def _channel_names_are_unique(request: Request) -> Iterator[Breach]:
@@ -319,10 +319,10 @@ def _collection_names_are_unique(request: Request) -> Iterator[Breach]:
 
 def _profiling_intervals(request: Request) -> Iterator[Breach]:
     path = "ProfilerConfig.ProfilingIntervalInMilliseconds"
-    given = _get(request, path)
-    if given is not None and given not in PROFILING_INTERVALS:
+    interval = _get(request, path)
+    if interval is not None and interval not in PROFILING_INTERVALS:
         allowed = ", ".join(f"{value:,}" for value in PROFILING_INTERVALS)
-        yield path, f"must be one of {allowed}, not {given:,}"
+        yield path, f"must be one of {allowed}, not {interval:,}"
 
 
 def _tag_keys_are_unique(request: Request) -> Iterator[Breach]:
@@ -345,7 +345,7 @@ RULES: tuple[FieldRule, ...] = (
     ),
     FieldRule(
         source="API, StoppingCondition",
-        breaches=_spot_names_its_wait,
+        breaches=_spot_names_wait,
         cures=("StoppingCondition.MaxWaitTimeInSeconds",),
     ),
     FieldRule(source="SDK #4140", breaches=_only_spot_waits, cures=("EnableManagedSpotTraining",)),

@@ -100,9 +100,9 @@ def refusal(faults: Sequence[RequestFault]) -> InvalidRequest:
     pairs = tuple((fault.path, fault.message) for fault in faults[:MOST_FAULTS])
     if len(faults) == 1:
         return InvalidRequest(str(faults[0]), field=faults[0].path, faults=pairs)
-    told = [f"  {fault}" for fault in faults[:MOST_FAULTS]]
+    listed = [f"  {fault}" for fault in faults[:MOST_FAULTS]]
     number = str(len(faults)) if len(faults) <= MOST_FAULTS else f"more than {MOST_FAULTS}"
-    lines = "\n".join([f"the request has {number} faults:", *told])
+    lines = "\n".join([f"the request has {number} faults:", *listed])
     return InvalidRequest(lines, field=faults[0].path, faults=pairs)
 
 
@@ -294,11 +294,11 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[RequestFault]:
     API's structure does not say so."""
     if not isinstance(algorithm, Mapping) or shape is None:
         return
-    given = [name for name in PROGRAMS if algorithm.get(name)]
-    if not given and algorithm.keys() <= shape.members.keys():
+    programs = [name for name in PROGRAMS if algorithm.get(name)]
+    if not programs and algorithm.keys() <= shape.members.keys():
         message = "give TrainingImage or AlgorithmName"
         yield RequestFault(path="AlgorithmSpecification", message=message, lacks=True)
-    if len(given) > 1:
+    if len(programs) > 1:
         message = "give TrainingImage or AlgorithmName, not both"
         yield RequestFault(path="AlgorithmSpecification", message=message)
 

@@ -244,8 +244,8 @@ def _row(group: UsageGroup, amounts: Amounts, by: Sequence[str]) -> UsageRowView
         lost_at_most_seconds=seconds(amounts.lost_at_most_ms),
         jobs=amounts.jobs,
         attempts=amounts.attempts,
-        evictions_given=amounts.given,
-        evictions_taken=amounts.taken,
+        evictions_given=amounts.evictions_given,
+        evictions_taken=amounts.evictions_taken,
         waits=WaitsView(
             count=waits.count,
             total_seconds=seconds(waits.total),
@@ -264,8 +264,8 @@ def _amounts(row: UsageRowView) -> Amounts:
         lost_at_most_ms=_ms(row.lost_seconds if at_most is None else at_most),
         jobs=row.jobs,
         attempts=row.attempts,
-        given=row.evictions_given,
-        taken=row.evictions_taken,
+        evictions_given=row.evictions_given,
+        evictions_taken=row.evictions_taken,
         waits=waits_of(row.waits.count, _ms(row.waits.total_seconds), buckets),
     )
 

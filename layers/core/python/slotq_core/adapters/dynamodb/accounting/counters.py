@@ -54,7 +54,7 @@ class LinesOfItems:
         "after",
         "afterAny",
     )
-    """What `line_of` has to be given of an item."""
+    """The attributes of an item that `line_of` reads."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, bool]] = {}
@@ -96,7 +96,7 @@ class DynamoCounters:
 
     def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
         """Count one submission, or one waiting job. Return None if a limit is reached. A malformed
-        item is deleted and begun again, so that nobody stays locked out."""
+        item is deleted and started again, so that no caller stays locked out."""
         opened = 0
         if minute is None:
             expression = expressions.count_waiting_job(waiting=limits.waiting)
@@ -117,7 +117,7 @@ class DynamoCounters:
             except Conflict:
                 self._note_opened(caller, opened)
                 return None
-        return CallerUse()  # Others keep spoiling the item: nobody may lose a job.
+        return CallerUse()  # The item keeps breaking: no caller may lose a job by that.
 
     def opened(self, caller: str) -> None:
         self._note_opened(caller, 1)

@@ -33,8 +33,8 @@ def is_spending(attribute: str) -> bool:
 
 
 def month_sum_of(item: Item) -> MonthSum:
-    """Return the sum in the REVISION item. One that cannot be read is as good as none: the next
-    tick adds up the month anew."""
+    """Return the sum in the REVISION item. An unreadable sum counts as missing: the next tick adds
+    up the month again."""
     version = 0
     with suppress(*UNREADABLE):
         version = int(item["spentVersion"]["N"])
@@ -53,12 +53,12 @@ def month_sum_of(item: Item) -> MonthSum:
 
 
 def spending_of(item: Item, counted: MonthSum) -> Spending:
-    """Return what the policy is told."""
+    """Return the policy's input."""
     if not counted.settled:
         return NOTHING_SPENT
     prefix = _mark("", counted.month)
-    told = frozenset(name.removeprefix(prefix) for name in item if name.startswith(prefix))
-    return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=told)
+    warned = frozenset(name.removeprefix(prefix) for name in item if name.startswith(prefix))
+    return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=warned)
 
 
 class MonthRecords:

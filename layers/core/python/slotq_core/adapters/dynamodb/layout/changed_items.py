@@ -1,4 +1,4 @@
-"""What a change of a job changes in the table, worked out once: a commit is made of it.
+"""The items that a change of a job writes and deletes, computed once for the commit.
 
 A job's items are a function of the job, so a change writes the difference between before and after,
 and no kind of change needs its own code.
@@ -26,9 +26,9 @@ class ChangedItems:
     key: table.Key
     """Of the JOB item."""
     job: Item
-    """The job as it stands after the change."""
+    """The job after the change."""
     main: Item
-    """The JOB item: the job, and when it may go."""
+    """The JOB item: the job, and its expiry."""
     written: Items
     """The other items."""
     deleted: list[table.Key]

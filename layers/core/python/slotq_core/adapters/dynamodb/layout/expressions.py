@@ -21,7 +21,7 @@ def is_new() -> Expression:
 
 
 def is_there() -> Expression:
-    """Require that an item has this key. On a message in PENDING: nobody else has taken it."""
+    """Require that an item has this key. On a message in PENDING: no other handler has taken it."""
     return {"ConditionExpression": "attribute_exists(pk)"}
 
 
@@ -38,15 +38,15 @@ def count_event(event: str) -> Expression:
 def is_new_job() -> Expression:
     """Require that no job of this name is stored; a refusal brings the stored one.
 
-    So a submission need not read first, and one that is repeated is recognised by what it collides
-    with. Whoever loses such a race sees the winner's job, never a moment before it.
+    So a submission need not read first, and a repeated one is recognised by the job it collides
+    with. The loser of such a race sees the winner's job.
     """
     return {**is_new(), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
 def is_awaited(ended: Sequence[str]) -> Expression:
-    """Require that a job lives, and that its end will be handed on. `ended`: the states of ended
-    jobs. For the submission of a job that comes after this one."""
+    """Require that a job lives, and that its end will notify its dependents. `ended`: the states of
+    ended jobs. For the submission of a dependent."""
     states = {f":s{number}": _text(state) for number, state in enumerate(ended)}
     lives = " AND ".join(f"jobState <> {state}" for state in states)
     return {
@@ -56,8 +56,8 @@ def is_awaited(ended: Sequence[str]) -> Expression:
 
 
 def job_unchanged(version: int) -> Expression:
-    """Require that nobody has changed the job since it was read. All of a job's copies depend on
-    this condition.
+    """Require that the job has not changed since it was read. All of a job's copies depend on this
+    condition.
 
     The condition also makes a repeated commit harmless. If the first try took effect but its answer
     was lost, the version has changed, and the whole second try is refused.
@@ -313,7 +313,9 @@ def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
     """Require that these attributes, of any value, are as they were when the item was read. Used to
     repair unreadable items."""
     names = {f"#a{n}": attribute for n, attribute in enumerate(attributes)}
-    values = {f":a{n}": item[each] for n, each in enumerate(attributes) if each in item}
+    values = {
+        f":a{n}": item[attribute] for n, attribute in enumerate(attributes) if attribute in item
+    }
     conditions = [
         f"{name} = :{name[1:]}" if f":{name[1:]}" in values else f"attribute_not_exists({name})"
         for name in names
@@ -499,8 +501,8 @@ def next_revision(seen: int, digest: str, sharing: str) -> Expression:
 
 
 def outdate_configuration() -> Expression:
-    """Make every handler read the configuration anew, after a repair that leaves the revision as it
-    is."""
+    """Make every handler read the configuration again, after a repair that does not change the
+    revision."""
     return {
         "UpdateExpression": "ADD repairs :one",
         "ExpressionAttributeValues": {":one": _number(1)},
@@ -541,7 +543,7 @@ def yielded_at(at: int) -> Expression:
 
 
 def note_once(attribute: str) -> Expression:
-    """Set an attribute that stands for a fact. Condition: it is not set yet."""
+    """Set an attribute that records a fact. Condition: the attribute is not set yet."""
     return {
         "UpdateExpression": "SET #fact = :one",
         "ConditionExpression": "attribute_not_exists(#fact)",

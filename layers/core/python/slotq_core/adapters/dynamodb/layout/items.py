@@ -166,23 +166,23 @@ def write_group(stored: StoredGroup) -> Item:
 def in_parts_of(item: Mapping[str, Value]) -> InParts:
     """Return a decision in parts."""
     try:
-        told = json.loads(zlib.decompress(item["steps"]["B"]))
+        stored = json.loads(zlib.decompress(item["steps"]["B"]))
     except zlib.error as error:
         raise ValueError(str(error)) from None
-    if not told:
+    if not stored:
         raise ValueError("it changes no job")
     return InParts(
         number=whole(item["number"]),
         kind=PartsKind(text(item["kind"])),
-        steps=tuple((job_of(before), job_of(after)) for before, after in told),
+        steps=tuple((job_of(before), job_of(after)) for before, after in stored),
     )
 
 
 def write_in_parts(decision: InParts) -> Item:
     """Return a decision in parts. The jobs of a group are much alike, so a compressed one takes
     some hundred bytes."""
-    told = [[write(job) for job in step] for step in decision.steps]
-    packed = zlib.compress(json.dumps(told, separators=(",", ":")).encode())
+    stored = [[write(job) for job in step] for step in decision.steps]
+    packed = zlib.compress(json.dumps(stored, separators=(",", ":")).encode())
     return {
         "number": {"N": str(decision.number)},
         "kind": {"S": decision.kind.value},

@@ -47,10 +47,10 @@ def packed_sweep(sweep: Sweep) -> bytes:
 def unpacked_sweep(content: bytes) -> Sweep:
     """Return the sweep. Raises ValueError or TypeError if `packed_sweep` did not make the bytes."""
     try:
-        told = json.loads(zlib.decompress(content))
+        stored = json.loads(zlib.decompress(content))
     except zlib.error as error:
         raise ValueError("not a compressed sweep") from error
-    return Sweep(**{**told, "parameters": tuple(told["parameters"])})
+    return Sweep(**{**stored, "parameters": tuple(stored["parameters"])})
 
 
 Value = Mapping[str, Any]
@@ -165,8 +165,8 @@ def _row(kind: Callable[[Any], Any], *forms: _Form) -> _Form:
 
 def _by_name(form: _Form) -> _Form:
     return _Form(
-        lambda value: {name: form.read(each) for name, each in value["M"].items()},
-        lambda values: {"M": {name: form.write(each) for name, each in values.items()}},
+        lambda value: {name: form.read(member) for name, member in value["M"].items()},
+        lambda values: {"M": {name: form.write(member) for name, member in values.items()}},
     )
 
 

@@ -48,9 +48,9 @@ def _written(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _written(own) for key, own in value.items()}
     if isinstance(value, frozenset):
-        return sorted(_written(each) for each in value)
+        return sorted(_written(member) for member in value)
     if isinstance(value, tuple | list):
-        return [_written(each) for each in value]
+        return [_written(member) for member in value]
     return value.value if isinstance(value, Enum) else value
 
 
@@ -73,7 +73,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _each(read: Reader) -> Reader:
-    return lambda values: tuple(read(each) for each in values)
+    return lambda values: tuple(read(item) for item in values)
 
 
 def _amounts(value: Mapping[str, Mapping[str, int]] | None) -> Mapping[str, Demand] | None:

@@ -23,7 +23,7 @@
                                                   when a user's job last yielded to a slice there;
                                                   0.2.0 named no project: YIELD#<rank>#<user>
     DUE                 <moment>#<job>            a copy of a job in back-off, or of one whose end
-                                                  is still to be handed on to the jobs after it
+                                                  has not notified its dependents yet
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration, with
                                                   its `digest`; `repairs`; all callers' use of the
@@ -43,7 +43,7 @@
                                                   `copiedAt` and `restoredAt`, as ISO 8601
     NOTICE#PENDING      <moment>#<id>             a message that is to be sent, at that moment
     NOTICE#DIGESTS      <day>#<notification>      how often each event has happened on a day
-    NOTICE#<id>         TOLD                      that message was made: nobody makes it again
+    NOTICE#<id>         TOLD                      that message was made, and is not made again
     SEEN                <training job>            a running training job that no job expects
     POISON              <key>                     an unreadable item, unchanged
 
@@ -96,9 +96,9 @@ on each record says which job it belongs to.
 The record of use. The transaction that ends an attempt puts an ENDED item under a key of its own,
 so that no two handlers collide there. ENDED items expire as records of ended jobs do, but not
 within a week. Once a day is over, its ENDED items are added up: parts first, then the USAGE item
-that names them, on the condition that nobody was faster. USAGE items never expire.
+that names them, on the condition that no other handler was faster. USAGE items never expire.
 
-Notifications. One transaction puts a message's TOLD item, on the condition that there is none, the
+Notifications. One transaction puts a message's TOLD item, on the condition that none exists, the
 message itself in PENDING, and the count for the digest. A message leaves PENDING when its receiver
 has taken it, so one whose sender dies is sent again. TOLD items expire after a month.
 
@@ -304,7 +304,7 @@ def digest_key(day: str, notification: str) -> Key:
     return DIGESTS, f"{day}#{notification}"
 
 
-def told_key(message: str) -> Key:
+def made_key(message: str) -> Key:
     return f"NOTICE#{message}", "TOLD"
 
 

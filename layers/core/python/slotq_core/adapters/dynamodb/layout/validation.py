@@ -36,7 +36,7 @@ def poison_of(key: table.Key, reason: object) -> Poison:
 
 
 def key_in(poison: Poison) -> table.Key:
-    """Return the key of the unreadable item. Raises ValueError if the key is none of this
+    """Return the key of the unreadable item. Raises ValueError if the key is not one of this
     store's."""
     pk, sk = json.loads(poison.key)
     return str(pk), str(sk)
@@ -127,7 +127,7 @@ class Sieve:
         return tuple(self._poison.values())
 
     def add(self, poison: Iterable[Poison]) -> None:
-        self._poison.update({key_in(each): each for each in poison})
+        self._poison.update({key_in(item): item for item in poison})
 
     def note(self, key: table.Key, reason: object) -> None:
         self._poison[key] = poison_of(key, reason)

@@ -78,7 +78,7 @@ class LineReader:
         `counts`: how many of each line; None: all.
         """
         readings = [Reading(line=line, count=count) for line, count in counts.items()]
-        while unfinished := [each for each in readings if each.limit != 0]:
+        while unfinished := [reading for reading in readings if reading.limit != 0]:
             pages = self._in_parallel(self._next_items, unfinished)
             for reading, items in zip(unfinished, pages, strict=True):
                 reading.take(items, seen, sieve)
@@ -156,8 +156,8 @@ class Places:
     def _counted(self, lines: Sequence[tuple[str, str]], limit: int) -> list[int]:
         """Return how many jobs each line has before its key, at most `limit`."""
         return self._in_parallel(
-            lambda it: self._calls.count(
-                expressions.partition_before(table.waiting_partition(it[0]), it[1]), limit=limit
+            lambda line: self._calls.count(
+                expressions.partition_before(table.waiting_partition(line[0]), line[1]), limit=limit
             ),
             lines,
         )

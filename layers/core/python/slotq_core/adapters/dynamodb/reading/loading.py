@@ -1,7 +1,7 @@
 """Read what a pass needs: pools with the jobs that hold them, then lines and back-offs, then the
-first jobs of each line. What stands in one of these steps is read at once.
+first jobs of each line. Each of these steps reads in parallel.
 
-The plan asks for more of a line when it needs more.
+The plan requests more jobs of a line when needed.
 
 A commit catches whatever changes between two of these reads: it is conditioned on the ledgers,
 which are read first, and on the version of each job.
@@ -41,8 +41,7 @@ from slotq_core.policy.lines import users_matter
 from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
-from slotq_core.ports.stored import Change, InParts, Poison, World
-from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.stored import Change, Configuration, InParts, Poison, World
 from slotq_core.ports.usage import UsageBook
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
@@ -50,7 +49,7 @@ from slotq_core.storage.yields import outlived
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
 _AT_ONCE = 25
-"""Jobs in one transaction that tells their users apart: four actions each at most."""
+"""Jobs that one transaction moves into lines of their users: four actions each at most."""
 _MOST_FORGOTTEN = 100
 """Maximum number of yields that one pass forgets; the next pass goes on."""
 
@@ -59,7 +58,7 @@ _MOST_FORGOTTEN = 100
 class _Capacity:
     """The pools, who shares them, and who holds their slots."""
 
-    stand: Stand
+    configuration: Configuration
     pools: tuple[Pool, ...]
     """With their health, and what others occupy."""
     holders: Mapping[str, Holders]
@@ -69,24 +68,24 @@ class _Capacity:
 
     @property
     def sharing(self) -> Sharing:
-        return self.stand.sharing
+        return self.configuration.sharing
 
     @property
     def active(self) -> list[Job]:
-        return [job for each in self.holders.values() for job in each.active]
+        return [job for holder in self.holders.values() for job in holder.active]
 
     @property
     def by_user(self) -> bool:
-        """Whether plans tell users apart."""
+        """Whether plans distinguish users."""
         return users_matter(self.pools, limits=self.sharing.limits_users)
 
     @property
     def yields(self) -> list[Yielded]:
-        return [this for each in self.holders.values() for this in each.yields]
+        return [this for holder in self.holders.values() for this in holder.yields]
 
     @property
     def claimants(self) -> list[Job]:
-        return [job for each in self.holders.values() for job in each.claimants]
+        return [job for holder in self.holders.values() for job in holder.claimants]
 
 
 class GroupRecords(Protocol):
@@ -152,7 +151,7 @@ class DynamoWorlds:
             now=now,
         )
         found = waiting.read_first(sieve)
-        first = [job for each in found for job in each.jobs]
+        first = [job for line in found for job in line.jobs]
         stand_ins = [*waiting.stand_ins.values()]
         here = {job.group for job in (*held, *first, *due)}
         living = {job.name for job in (*held, *first, *later)}
@@ -171,7 +170,7 @@ class DynamoWorlds:
             world.snapshot,
             behind={
                 **waiting.behind,
-                **{each.jobs[-1].name: each.behind for each in found if each.behind},
+                **{line.jobs[-1].name: line.behind for line in found if line.behind},
             },
             unread=frozenset(job.name for job in stand_ins),
         )
@@ -179,7 +178,7 @@ class DynamoWorlds:
             world,
             snapshot=snapshot,
             ended=ended,
-            in_parts=self._in_parts(sieve) if capacity.stand.in_parts else None,
+            in_parts=self._in_parts(sieve) if capacity.configuration.in_parts else None,
             poison=sieve.poison,
             more=more,
             ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
@@ -189,16 +188,16 @@ class DynamoWorlds:
     def _keep(
         self, waiting: WaitingLines, capacity: _Capacity, snapshot: Snapshot, now: int
     ) -> None:
-        """Make later loads cheaper: raise the bounds of lines, tell users apart, and forget what
-        matters no more."""
+        """Make later loads cheaper: raise the bounds of lines, move jobs into lines of their users,
+        and delete yields without effect."""
         waiting.keep_bounds()
-        jobs = waiting.to_tell_apart()
+        jobs = waiting.to_distinguish()
         for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
-            self._tell_apart(some)
+            self._distinguish(some)
         gone = [
-            (table.yield_key(pool, each), each.at)
+            (table.yield_key(pool, past), past.at)
             for pool, held in capacity.holders.items()
-            for each in outlived(held.yields, snapshot, now)
+            for past in outlived(held.yields, snapshot, now)
         ]
         if gone:
             self._in_parallel(self._forget_yield, gone[:_MOST_FORGOTTEN])
@@ -209,7 +208,7 @@ class DynamoWorlds:
         with suppress(Conflict):  # The user has yielded again.
             self._calls.delete(key, expressions.yielded_at(at))
 
-    def _tell_apart(self, jobs: Sequence[Job]) -> None:
+    def _distinguish(self, jobs: Sequence[Job]) -> None:
         """Move jobs into lines of their users. A job that has changed since is left to the next
         load."""
         changes = [Change(before=job, after=replace(job, line_by_user=True)) for job in jobs]
@@ -217,7 +216,7 @@ class DynamoWorlds:
             self._decisions.commit(changes)
         except (Conflict, InvalidRequest):  # The line's name may be too long for the table.
             for change in changes if len(changes) > 1 else ():
-                self._tell_apart([change.before])
+                self._distinguish([change.before])
 
     def _in_parts(self, sieve: Sieve) -> InParts | None:
         item = self._calls.item(table.parts_key())
@@ -226,7 +225,7 @@ class DynamoWorlds:
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)
-        if capacity.undecidable:  # Whoever asks is not to see a queue without projects.
+        if capacity.undecidable:  # No caller may see the queue without its projects.
             raise ConfigurationLost(capacity.undecidable)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
@@ -264,7 +263,7 @@ class DynamoWorlds:
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
         return _Capacity(
-            stand=configured,
+            configuration=configured,
             pools=tuple(pools),
             holders=holders,
             spent=spending(configured, self._usage, now),
@@ -297,8 +296,8 @@ def _world(
             yields=capacity.yields,
             groups=groups,
         ),
-        group_decisions=capacity.stand.group_decisions,
-        ledgers={name: each.ledger for name, each in capacity.holders.items()},
+        group_decisions=capacity.configuration.group_decisions,
+        ledgers={name: holder.ledger for name, holder in capacity.holders.items()},
         undecidable=capacity.undecidable,
         poison=sieve.poison,
     )

@@ -1,11 +1,11 @@
-"""Read who holds the slots of pools.
+"""Read the jobs that hold the slots of pools.
 
-The jobs of a large pool are kept while its ledger stands still: each transaction that changes an
-item of a pool's partition changes the ledger, too (`activity`). The ledger is read before the jobs
-that are kept under it, so these are never older than it says.
+The jobs of a large pool are cached until its ledger changes: each transaction that changes an item
+of a pool's partition changes the ledger too (`activity`). The ledger is read before the jobs, so
+the cached jobs are never older than the ledger.
 
-A pool with few jobs is read as a whole each time: its partition costs one read unit, and so would
-its ledger.
+A pool with few jobs is read whole each time: its partition costs one read unit, and so would its
+ledger.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class PoolReader:
         for pool in pools:
             if (kept := self._as_kept(pool, ledgers, now)) is not None:
                 known[pool.name] = kept
-        anew = [pool for pool in pools if pool.name not in known]
-        for pool, read in zip(anew, self._in_parallel(self._read_anew, anew), strict=True):
+        unknown = [pool for pool in pools if pool.name not in known]
+        for pool, read in zip(unknown, self._in_parallel(self._reread, unknown), strict=True):
             known[pool.name] = read
             self._keep(pool.name, read, ledgers.get(table.ledger_key(pool.name)), now)
         return [known[pool.name] for pool in pools]
@@ -117,7 +117,7 @@ class PoolReader:
         if large and ledger is not None and holders.adds_up and not poison:
             self._kept[name] = _Kept(ledger=ledger, at=now, read=read)
 
-    def _read_anew(self, pool: Pool) -> Read:
+    def _reread(self, pool: Pool) -> Read:
         """Read who holds a pool's slots. Items that do not add up may be a half-visible
         transaction.
 
@@ -135,7 +135,7 @@ class PoolReader:
                 return read, read.foreign + read.kept, ()
             if read.poison and seen[-1] in seen[:-1]:
                 return self._settled(read, pool)
-        if all(each == seen[0] for each in seen):
+        if all(version == seen[0] for version in seen):
             return self._settled(read, pool)
         raise Unavailable(f"pool {pool.name}: its ledger and its active jobs do not agree")
 

@@ -31,7 +31,7 @@ from slotq_core.storage.snapshots import mixes_users, read_at_first, stand_in
 MOST_RAISED = 256
 """Maximum number of bounds that one pass raises; the next pass goes on."""
 
-MOST_TOLD_APART = 500
+MOST_DISTINGUISHED = 500
 """Maximum number of jobs that one pass moves into lines of their users."""
 
 
@@ -51,10 +51,9 @@ class WaitingLines:
         shares: bool,
         now: int,
     ) -> None:
-        """Set up the lines. `claimants` and `active`: the jobs that are known already; `groups`:
-        the lines' groups; `by_user`: whether the plan tells users apart; `shares`: whether projects
-        share the pools; `now`: when (ms) the load began, before the lines were
-        read."""
+        """`claimants` and `active`: the jobs that are already known; `groups`: the lines' groups;
+        `by_user`: whether the plan distinguishes users; `shares`: whether projects share the pools;
+        `now`: when (ms) the load began, before the lines were read."""
         self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
         self._lines = {line.name: line for line in lines}
         claimants = list(claimants)
@@ -84,7 +83,7 @@ class WaitingLines:
     def read_first(self, sieve: Sieve) -> list[Found]:
         """Read the first jobs of every line without a stand-in; remove lines that have long been
         empty."""
-        readings = self._read([each for each in self._lines if each not in self.stand_ins], sieve)
+        readings = self._read([line for line in self._lines if line not in self.stand_ins], sieve)
         self._remove_empty(readings)
         return [self._found(reading) for reading in readings]
 
@@ -119,9 +118,9 @@ class WaitingLines:
             if line.broken or line.higher_bound(reading.first, self._now)
         ]
         self._in_parallel(
-            lambda each: self._bounds.raise_to(*each, now=self._now), worth[:MOST_RAISED]
+            lambda bound: self._bounds.raise_to(*bound, now=self._now), worth[:MOST_RAISED]
         )
-        self._remove_empty(each for _, each in read if each.line in self.stand_ins)
+        self._remove_empty(reading for _, reading in read if reading.line in self.stand_ins)
 
     def _read(self, names: Sequence[str], sieve: Sieve) -> list[Reading]:
         counts = {
@@ -134,10 +133,10 @@ class WaitingLines:
         self._readings |= {reading.line: reading for reading in readings}
         return readings
 
-    def to_tell_apart(self) -> list[Job]:
+    def to_distinguish(self) -> list[Job]:
         """Return jobs of lines that mix users, as far as they were read: some at a time."""
-        mixed = (it for name, it in self._readings.items() if self._mixes_users(name))
-        return [*islice(chain.from_iterable(reading.jobs for reading in mixed), MOST_TOLD_APART)]
+        mixed = (reading for name, reading in self._readings.items() if self._mixes_users(name))
+        return [*islice(chain.from_iterable(reading.jobs for reading in mixed), MOST_DISTINGUISHED)]
 
     def _mixes_users(self, line: str) -> bool:
         return mixes_users(parsed(line), by_user=self._by_user)
@@ -146,7 +145,7 @@ class WaitingLines:
         """Yield further lines to read at once with one that the plan asks for: it will probably ask
         for these next. Each time twice as many, because most plans ask for few."""
         also, self._at_once = self._at_once - 1, min(2 * self._at_once, IN_FLIGHT)
-        for line, job in sorted(self.stand_ins.items(), key=lambda each: position(each[1])):
+        for line, job in sorted(self.stand_ins.items(), key=lambda pair: position(pair[1])):
             if not also:
                 return
             alike = not set(job.pools).isdisjoint(after.pools) and job.demand.within(after.demand)

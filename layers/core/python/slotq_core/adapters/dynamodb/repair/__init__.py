@@ -1,12 +1,12 @@
-"""What keeps the table whole.
+"""Repair of the table.
 
-inspection    compares everything in the table with itself (`slotq doctor`)
-copies        a job's copies against its own item, a pool's ledger against its holders
-quarantine    what a pass cannot understand
-conditions    rows that can never be what is asked of them
-line_audit    bounds that would hide a job from a pass
-awaited_jobs  jobs that wait for an end of which nobody would tell them
-old_lines     waiting jobs in lines of an earlier version
-upkeep        the facet: these, and marks the records of ended jobs for removal
-backup        the table as a file, and back
+inspection    checks the whole table for consistency (`slotq doctor`)
+copies        checks a job's copies against the job, and a pool's ledger against its holders
+quarantine    moves unreadable items away
+conditions    finds items that no condition could ever hold for
+line_audit    finds bounds that would hide a job from a pass
+awaited_jobs  finds jobs that no end would notify
+old_lines     moves waiting jobs out of lines of an earlier version
+upkeep        the facet: all of these, and the expiry of ended jobs' records
+backup        saves the table to a file, and restores it
 """

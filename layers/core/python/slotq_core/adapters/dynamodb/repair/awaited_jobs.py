@@ -1,7 +1,7 @@
-"""Find jobs that wait for an end which nobody would hand on to them.
+"""Find jobs that wait for an end that would not notify them.
 
-Handlers of this version leave none behind. One of an earlier version, which does not know
-`Job.followed`, may: it writes a job without the mark.
+Handlers of this version leave no such job. A handler of an earlier version, which does not know
+`Job.followed`, may write an awaited job without this mark.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class AwaitedJobs:
 
     def check(self, name: str, *, mend: bool) -> Iterator[Finding]:
         """Yield a finding for each job that this one waits for and that is not followed, and for
-        each group without a followed member. The next pass hands the end on, if that job or member
-        has ended. A missing job or group is left to people."""
+        each group without a followed member. If that job or member has ended, the next pass
+        notifies the dependents. A missing job or group is left to an operator."""
         job = whole_job(self._calls.item(table.job_key(name)))
         for group in job.awaited_groups if job else ():
             yield from self._check_group(name, group, mend=mend)
@@ -36,19 +36,21 @@ class AwaitedJobs:
             awaited = whole_job(self._calls.item(table.job_key(awaited_name)))
             if awaited is not None and awaited.followed:
                 continue
-            what = "would not be told of its end" if awaited else "there is no such job"
+            what = "its end would not reach it" if awaited else "there is no such job"
             mended = mend and awaited is not None and self._follow(awaited)
             text = f"it waits for {awaited_name}, and {what}"
             yield Finding(kind="after", subject=name, text=text, mended=mended)
 
     def _check_group(self, name: str, group: str, *, mend: bool) -> Iterator[Finding]:
-        found = [whole_job(self._calls.item(table.job_key(each))) for each in self._members(group)]
+        found = [
+            whole_job(self._calls.item(table.job_key(member))) for member in self._members(group)
+        ]
         members = [job for job in found if job is not None and job.group == group]
         if any(job.followed for job in members):
             return
         living = [job for job in members if not job.terminal]
         watch = next(iter(living or members[-1:]), None)
-        what = "no member would tell it of its end" if watch else "there is no such group"
+        what = "no member's end would reach it" if watch else "there is no such group"
         mended = mend and watch is not None and self._follow(watch)
         text = f"it waits for group {group}, and {what}"
         yield Finding(kind="after", subject=name, text=text, mended=mended)

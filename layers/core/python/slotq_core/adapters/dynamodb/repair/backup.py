@@ -8,7 +8,7 @@ file holds every request with its hyperparameters and environment, so only its o
 A restored table keeps when it was copied and restored (`layout.table.restored_key`): what was
 stopped in between was stopped by a queue of which this table knows nothing.
 
-A scan is no snapshot, so the queue must stand still meanwhile. `save` reads everything twice to
+A scan is no snapshot, so the queue must be paused meanwhile. `save` reads everything twice to
 check this.
 """
 
@@ -103,8 +103,8 @@ def load_table(
 
 
 def _restored_from(client: Any, table: str) -> int | None:
-    """Return the moment (ms) from which DynamoDB itself restored this table. None: it did not, or
-    the table has been a queue's since, as its reconciliations tell."""
+    """Return the time (ms) of the backup from which DynamoDB itself restored this table. None: it
+    was not restored, or the queue has used it since: it has reconciled."""
     said = client.describe_table(TableName=table)["Table"].get("RestoreSummary", {})
     if "RestoreDateTime" not in said:
         return None
@@ -187,8 +187,8 @@ def _coded(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {name: _coded(each) for name, each in value.items()}
-    return [_coded(each) for each in value] if isinstance(value, list) else value
+        return {name: _coded(member) for name, member in value.items()}
+    return [_coded(member) for member in value] if isinstance(value, list) else value
 
 
 def _decoded(item: dict[str, Any]) -> Item:

@@ -11,7 +11,7 @@ waits, for ever.
     OPENING          the submission of the group            to be readable
     HISTORY PENDING  the tasks behind it, in their order    to be readable
     USAGE            the next sum                           to be as it was read
-    CALLERS          the next count and correction          nothing: a broken one begins anew
+    CALLERS          the next count and correction          nothing: a broken one starts again
     WAKE, tasks      a lease, a turn                        nothing: a broken one counts as free
 
 The rest of the table is written without conditions, or under new keys.

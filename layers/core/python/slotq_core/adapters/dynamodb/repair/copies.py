@@ -150,7 +150,7 @@ class Copies:
 
     def noted(self, changed: Iterable[table.Key], why: object) -> list[Action]:
         """Return the actions that note, in the ledgers of pools, that items of theirs change.
-        `why`: what tells this repair from others."""
+        `why`: distinguishes this repair from others."""
         keys = [key for key in changed if key[0].startswith(table.POOL_PREFIX)]
         activity = ledger_expressions.note_activity(activity_of([keys, why]))
         pools = sorted({pool for pool, _ in keys})
@@ -178,7 +178,7 @@ class Copies:
 
 
 def ledger_in(items: Iterable[Item]) -> Item:
-    """Return the ledger among a pool's items; empty if there is none."""
+    """Return the ledger among a pool's items; empty if it is missing."""
     return next((item for item in items if item["sk"]["S"] == table.LEDGER), Item())
 
 
@@ -189,7 +189,7 @@ def _wanted(job: Job | None) -> dict[table.Key, Item]:
 
 
 def _fault(job: Job, wanted: Item | None, item: Item | None) -> str:
-    """Return the fault of a copy; empty if there is none."""
+    """Return the fault of a copy; empty if it is right."""
     if wanted is None:
         return "is left over" if item else ""
     if item is None:

@@ -8,7 +8,7 @@ Kinds of findings:
 - `held`: slots are kept for a job that cannot be understood
 - `put_aside`: an item that quarantine moved away
 - `line`: a job waits where no pass looks: in a line that is missing, or below its line's bound
-- `after`: a job waits for the end of another, and would not be told of it
+- `after`: a job waits for the end of another, and this end would not reach it
 - `name`: a training job leads to no job
 - `unmarked_decision`: a decision about a group that no pass would find
 - `history`: an ended job never expires, or a living job's record would
@@ -193,7 +193,7 @@ class Inspection:
         people know its moments."""
         sieve, item = Sieve(), self._calls.item(table.restored_key())
         read = sieve.read([item] if item else [], restore_of)
-        late = any(each.restored_at > self._clock() + FAR_OFF for each in read)
+        late = any(copy.restored_at > self._clock() + FAR_OFF for copy in read)
         if sieve.poison or late:
             wrong = "lie in the future" if late else "cannot be read"
             text = (
@@ -204,7 +204,8 @@ class Inspection:
 
     def _put_aside(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         """Yield the items that were put aside. `mend` deletes the record of an item once its job is
-        readable again or the item was written anew. Otherwise the record is left to people."""
+        readable again or the item was written again. Otherwise the record is left to an
+        operator."""
         for item in seen.aside:
             pk, sk = key_in(Poison(key=item["sk"]["S"], reason=""))
             job = bearer((pk, sk))

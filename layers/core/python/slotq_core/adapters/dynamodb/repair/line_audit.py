@@ -41,8 +41,8 @@ class LineAudit:
         """Yield the first job of the line if it is below this bound, which was read before. Removes
         the bound with `mend`.
 
-        A bound that still stands has stood all the while: a job that came in between would have
-        removed the bound, and for `GRACE` nobody would have set one.
+        A bound that still exists has existed all the while: a job that entered in between would
+        have removed it, and for `GRACE` no pass would have set another.
         """
         below = expressions.partition_before(table.waiting_partition(line), bound)
         for item in self._calls.query(below, limit=1):
@@ -77,7 +77,7 @@ class LineAudit:
                 self._bounds.remove(line, now=now)
 
     def _count(self, line: StoredLine, item: Item) -> None:
-        """Count the line's jobs anew. No finding: a count may lag."""
+        """Count the line's jobs again. No finding: a count may lag."""
         partition = expressions.partition(table.waiting_partition(line.name))
         waiting = self._calls.count(partition, limit=MOST_COUNTED)
         if waiting != line.waiting and not (waiting == MOST_COUNTED < (line.waiting or 0)):

@@ -63,7 +63,7 @@ class OtherLines:
             self._bounds.returned(new, now=now)
             entered |= new
             try:
-                self._calls.transact([each for copy in some for each in self._move(*copy)])
+                self._calls.transact([action for copy in some for action in self._move(*copy)])
             except Conflict:  # Some have changed since, or were left behind: check each alone.
                 for key, job in some:
                     self._copies.check(job.name, [key], mend=True)

@@ -65,25 +65,25 @@ class Quarantine:
             self.copies.check(bearer(key), [key], mend=True)
 
     def _definition(self, key: table.Key, poison: Poison) -> None:
-        """Restore a pool's definition from the record of the last change. If there is none, put it
-        aside, also for handlers that have kept it from before."""
+        """Restore a pool's definition from the record of the last change. Without such a record,
+        put the definition aside, also for handlers that have cached it."""
         broken = self._calls.item(key)
         if broken is None:
             return
         for definition in self._last_change():
             if whole_pool({**definition, "pk": broken["pk"], "sk": broken["sk"]}):
-                with suppress(Conflict):  # Somebody has configured the pool anew.
+                with suppress(Conflict):  # An operator has configured the pool again.
                     self._calls.put(key, definition, expressions.unchanged(broken))
                 return
         outdated = expressions.outdate_configuration()
         self._aside(key, poison, update(self._calls.table, table.revision_key(), outdated))
 
     def _last_change(self) -> Iterator[Item]:
-        """Yield the definitions that the last change wrote, as they stood in the table."""
+        """Yield the definitions that the last change wrote, as stored."""
         changes = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
         for change in self._calls.query({**changes, "ScanIndexForward": False}, limit=1):
-            for position, each in enumerate(change.get("after", {}).get("L", [])):
-                yield {**each.get("M", {}), "position": {"N": str(position)}}
+            for position, pool in enumerate(change.get("after", {}).get("L", [])):
+                yield {**pool.get("M", {}), "position": {"N": str(position)}}
 
     def _line(self, key: table.Key, poison: Poison) -> None:
         if not is_line(key[1]):
@@ -112,5 +112,5 @@ class Quarantine:
         item = self._calls.item(key)
         if item is not None:
             aside = self.copies.aside(key, item, poison.reason)
-            with suppress(Conflict):  # The item was written anew.
+            with suppress(Conflict):  # The item was written again.
                 self._calls.transact([*aside, *self.copies.noted([key], item), *along])

@@ -45,7 +45,7 @@ class Concurrency:
         self._gangs = {group.name for group in snapshot.groups} - self._limits.keys()
         if settings and settings.max_jobs is not None:
             self._limits[ALL] = settings.max_jobs
-        self._held: Held = {each: Counter() for each in self._limits}
+        self._held: Held = {limit: Counter() for limit in self._limits}
         for job in _holders(snapshot) if self._limits else ():
             self.take(job)
 

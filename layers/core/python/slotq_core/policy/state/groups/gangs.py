@@ -96,16 +96,16 @@ class LiveGang:
     def allowed_pools(self) -> list[frozenset[str]]:
         """The sets of pools to try in order. A gang that needs one pool tries each alone, first
         those with most claims of its members."""
-        pools = self.lead.pools
+        pools = self.representative.pools
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
             return [frozenset({name}) for name in sorted(pools, key=lambda name: -owed[name])]
         return [frozenset(pools)]
 
     @cached_property
-    def standing(self) -> Sequence[Job]:
+    def in_service_order(self) -> Sequence[Job]:
         """The waiting members in the order of service, each with the gang's rank and entry time."""
-        return [self._with_its_rank(job) for job in sorted(self.waiting, key=self._place)]
+        return [self._with_gang_rank(job) for job in sorted(self.waiting, key=self._place)]
 
     def _place(self, job: Job) -> tuple[object, ...]:
         """Mandatory members come first, then members with a claim, then those that accept fewer
@@ -113,14 +113,14 @@ class LiveGang:
         fewer = (len(job.pools), -job.demand.slots)
         return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
 
-    def _with_its_rank(self, job: Job, **changes: Any) -> Job:
+    def _with_gang_rank(self, job: Job, **changes: Any) -> Job:
         lowest = min(self.waiting, key=rank)
         return replace(
             job,
             priority=lowest.priority,
             priority_class=lowest.priority_class,
             workload=lowest.workload,
-            entry_time=max(each.entry_time for each in self.waiting),
+            entry_time=max(member.entry_time for member in self.waiting),
             **changes,
         )
 
@@ -144,21 +144,21 @@ class LiveGang:
     def orders(self) -> list[Sequence[Job]]:
         """The orders of service to try. If not all members are needed, the second order serves
         smaller ones first: a large one may take the room of several."""
-        standing = self.standing
-        if len(standing) <= self.needed:
-            return [standing]
+        ordered = self.in_service_order
+        if len(ordered) <= self.needed:
+            return [ordered]
         smaller = sorted(
-            standing,
+            ordered,
             key=lambda job: (job.name not in self.mandatory, job.claim is None, job.demand.slots),
         )
-        return [standing, smaller]
+        return [ordered, smaller]
 
     @cached_property
-    def lead(self) -> Job:
+    def representative(self) -> Job:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
         jobs = sorted(self.waiting, key=self._place)
-        return self._with_its_rank(
+        return self._with_gang_rank(
             jobs[0],
             demand=Demand.total(job.demand for job in jobs),
             pools=tuple(dict.fromkeys(pool for job in jobs for pool in job.pools)),
@@ -181,8 +181,10 @@ def starts_together(
         else:
             starts[group] = [decision]
             ordered.append(group)
-    for each in ordered:
-        yield StartGang(group=each, starts=tuple(starts[each])) if isinstance(each, str) else each
+    for entry in ordered:
+        yield (
+            StartGang(group=entry, starts=tuple(starts[entry])) if isinstance(entry, str) else entry
+        )
 
 
 def gangs(snapshot: Snapshot) -> dict[str, LiveGang]:
@@ -222,7 +224,7 @@ def _end_after_stop(job: Job) -> JobState | None:
 
 
 def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack | EndGroup]:
-    """What has happened to gangs since the last plan: ends, rollbacks and members to leave out."""
+    """Decisions on gangs since the last plan: ends, rollbacks and members to leave out."""
     for _, gang in sorted(gangs(snapshot).items()):
         if gang.end:
             yield from _ended(gang)
@@ -236,7 +238,7 @@ def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack | EndGroup]:
 
 
 def _ended(gang: LiveGang) -> Iterator[LeaveOut | EndGroup]:
-    """The end of a gang that ends with one of its members: nobody starts any more."""
+    """The end of a gang that ends with one of its members: no other member starts any more."""
     live = [job for job in gang.active if job.attempt and not job.attempt.stop]
     if live:
         jobs = tuple(sorted(live, key=position))
@@ -246,8 +248,8 @@ def _ended(gang: LiveGang) -> Iterator[LeaveOut | EndGroup]:
 
 
 def _to_roll_back(gang: LiveGang) -> tuple[Job, ...]:
-    """The running members of a gang that could be whole but is not: a start has failed, or a needed
-    member was cancelled. What is left of a broken gang runs to its end."""
+    """The running members of an incomplete gang that can still be whole: a start has failed, or a
+    needed member was cancelled. The rest of a broken gang runs to its end."""
     live = [job for job in gang.active if job.state is not JobState.STOPPING]
     if gang.broken:
         return ()

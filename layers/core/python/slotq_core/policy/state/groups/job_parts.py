@@ -77,7 +77,9 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
     books = UserBooks(apart, Journal())
     books.begin(apart)
     common = {
-        name: next((each for each in _claimed(parts) if each in books.classes), "")
+        name: next(
+            (class_name for class_name in _claimed(parts) if class_name in books.classes), ""
+        )
         or books.common_class(parts)
         for name, parts in auto.items()
     }
@@ -127,7 +129,7 @@ def _rejoined(parts: Plan, whole: Mapping[str, Job]) -> Plan:
 
 
 class _OfWholes(Unexamined):
-    """Why jobs wait that were not examined, jobs in parts among them."""
+    """The reasons of jobs that were not examined, including jobs in parts."""
 
     def __init__(self, planned: Plan, snapshot: Snapshot) -> None:
         self._planned, self._snapshot = planned, snapshot

@@ -31,8 +31,8 @@ class Account:
     """The resources that take part in shares."""
     quota: Demand
     """What it is guaranteed: nothing beyond a soft budget."""
-    given: Demand
-    """The quota as configured. It is the weight, where none is given."""
+    configured_quota: Demand
+    """The quota as configured. It is also the weight if no weight is configured."""
     limit: Mapping[str, int]
     """By resource; a resource without an entry has no limit."""
     share: Demand = NOTHING
@@ -44,7 +44,7 @@ class Account:
     fixed: Demand = NOTHING
     """The part of `used` that cannot be evicted."""
     promised: Demand = NOTHING
-    """The part of `used` that waits for slots to come free. Nobody can reclaim it yet."""
+    """The part of `used` that waits for slots to come free. No job can reclaim it yet."""
     stopping: Demand = NOTHING
     asked: Demand = NOTHING
     """All that the owner holds and waits for."""

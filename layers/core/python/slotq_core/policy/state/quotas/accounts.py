@@ -128,7 +128,7 @@ class Accounts:
         for scope, books in self._books.items():
             for own, *others in books.values():
                 yield own, scope
-                above |= {id(each): (each, scope) for each in others}
+                above |= {id(account): (account, scope) for account in others}
         yield from above.values()
 
     def open_to(self, job: Job, pool: str) -> bool:
@@ -209,7 +209,7 @@ class Accounts:
         scope, chain = self.scopes.of(pool), self.of(job, pool)
         if not chain:
             return
-        amounts = [(each, each.used, each.fixed, each.promised) for each in chain]
+        amounts = [(account, account.used, account.fixed, account.promised) for account in chain]
         self._journal.record(Accounts._restore, self, job.project, scope, amounts)
         gave = [account.gives() for account in chain]
         for account in chain:

@@ -4,8 +4,8 @@ Beyond a `soft` budget, all that the project holds counts as over quota: its quo
 month ends, its weight and its limits stay. Beyond a `hard` one, none of its jobs starts: they take
 no turns, ask for no share and keep no claims. What runs goes on, within the quota as before.
 
-What is spent is what attempts that ended held in the month, and what the active ones have held of
-it so far. So a plan knows when, as things stand, a budget will be spent.
+The spending of a month counts the slots that ended attempts held in the month, and that active
+attempts have held in it so far. So a plan knows when a budget will be spent at the present rate.
 """
 
 from __future__ import annotations
@@ -16,36 +16,38 @@ from dataclasses import replace
 from functools import cached_property
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import Beyond, BudgetStanding
+from slotq_core.model.projects import Beyond, BudgetStatus
 from slotq_core.model.reasons import BudgetSpent
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import DropClaim
 from slotq_core.usage.calendar_days import month_of, next_month
 
 
-def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
-    """Return how the projects with a budget stand, by name."""
-    given = {each.name: each.budget for each in snapshot.projects if each.budget is not None}
-    if not given:
+def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
+    """Return the status of each project with a budget, by name."""
+    budgets = {
+        project.name: project.budget for project in snapshot.projects if project.budget is not None
+    }
+    if not budgets:
         return {}
-    month, told = month_of(now), snapshot.spent
-    known = told.month == month
-    held, spent = Counter[str](), Counter[str](told.slot_ms if known else {})
+    month, recorded = month_of(now), snapshot.spent
+    known = recorded.month == month
+    held, spent = Counter[str](), Counter[str](recorded.slot_ms if known else {})
     for job in snapshot.active:
-        if job.project in given and job.attempt:
+        if job.project in budgets and job.attempt:
             held[job.project] += job.demand.slots
             since = max(month, job.attempt.admitted_at)
             spent[job.project] += job.demand.slots * max(0, now - since)
     return {
-        name: BudgetStanding(
+        name: BudgetStatus(
             project=name,
             budget=budget,
             spent=spent[name],
             held=held[name],
             resets_at=next_month(now),
-            warned=known and name in told.warned,
+            warned=known and name in recorded.warned,
         )
-        for name, budget in given.items()
+        for name, budget in budgets.items()
     }
 
 
@@ -54,8 +56,8 @@ class Budgets:
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._snapshot, self._now = snapshot, now
-        self._standings = budgets_of(snapshot, now)
-        spent = [each for each in self._standings.values() if each.is_spent]
+        self._statuses = budgets_of(snapshot, now)
+        spent = [status for status in self._statuses.values() if status.is_spent]
         self.soft = frozenset(s.project for s in spent if s.budget.beyond is Beyond.SOFT)
         """The projects beyond a soft budget."""
         self.hard = frozenset(s.project for s in spent if s.budget.beyond is Beyond.HARD)
@@ -80,22 +82,22 @@ class Budgets:
 
     def reason(self, project: str) -> BudgetSpent:
         """Why the jobs of a project beyond its budget wait."""
-        standing = self._standings[project]
+        status = self._statuses[project]
         return BudgetSpent(
             project=project,
-            spent=standing.spent // 1000,
-            budget=standing.budget.slot_ms // 1000,
-            until=standing.resets_at,
-            beyond=standing.budget.beyond.value,
+            spent=status.spent // 1000,
+            budget=status.budget.slot_ms // 1000,
+            until=status.resets_at,
+            beyond=status.budget.beyond.value,
         )
 
     def timers(self) -> Iterator[int]:
-        """When (ms) the clock alone may bring a project near or beyond its budget, or begin one
-        anew that keeps somebody back."""
-        waiting = {job.project for job in self._snapshot.waiting} if self._standings else set()
-        for name, each in self._standings.items():
-            marks = (each.near, each.budget.slot_ms)
-            crossings = [each.reaches(mark, self._now) for mark in marks if each.spent < mark]
-            yield from (min(at, each.resets_at) for at in crossings if at is not None)
-            if each.is_spent and name in waiting:
-                yield each.resets_at
+        """When (ms) the clock alone may bring a project near or beyond its budget, or reset a spent
+        budget that keeps jobs back."""
+        waiting = {job.project for job in self._snapshot.waiting} if self._statuses else set()
+        for name, status in self._statuses.items():
+            marks = (status.near, status.budget.slot_ms)
+            crossings = [status.reaches(mark, self._now) for mark in marks if status.spent < mark]
+            yield from (min(at, status.resets_at) for at in crossings if at is not None)
+            if status.is_spent and name in waiting:
+                yield status.resets_at

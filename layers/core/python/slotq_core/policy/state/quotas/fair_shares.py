@@ -36,11 +36,11 @@ class Sharer:
 
 def divide(total: int, sharers: Iterable[Sharer]) -> dict[str, int]:
     """The fair shares by name. Guaranteed quotas may add up to more than the total."""
-    everyone = sorted(sharers, key=lambda each: (-each.priority, each.age, each.name))
-    shares = {each.name: min(each.quota, each.most) for each in everyone}
+    everyone = sorted(sharers, key=lambda sharer: (-sharer.priority, sharer.age, sharer.name))
+    shares = {sharer.name: min(sharer.quota, sharer.most) for sharer in everyone}
     surplus = total - sum(shares.values())
     weights = _weights(everyone)
-    for _, group in groupby(everyone, key=lambda each: each.priority):
+    for _, group in groupby(everyone, key=lambda sharer: sharer.priority):
         if surplus <= 0:
             break
         surplus = _divide_surplus(surplus, list(group), weights, shares)
@@ -48,9 +48,11 @@ def divide(total: int, sharers: Iterable[Sharer]) -> dict[str, int]:
 
 
 def _weights(everyone: Sequence[Sharer]) -> dict[str, int]:
-    given = {each.name: each.quota if each.weight is None else each.weight for each in everyone}
-    deserving = any(given.values()) or any(each.quota for each in everyone)
-    return given if deserving else dict.fromkeys(given, 1)
+    weights = {
+        sharer.name: sharer.quota if sharer.weight is None else sharer.weight for sharer in everyone
+    }
+    deserving = any(weights.values()) or any(sharer.quota for sharer in everyone)
+    return weights if deserving else dict.fromkeys(weights, 1)
 
 
 def _divide_surplus(
@@ -58,21 +60,23 @@ def _divide_surplus(
 ) -> int:
     """Divide the surplus among sharers of one priority. Return what none of them asks for."""
     while True:
-        wanting = [each for each in group if weights[each.name] and shares[each.name] < each.most]
+        wanting = [
+            sharer for sharer in group if weights[sharer.name] and shares[sharer.name] < sharer.most
+        ]
         if not wanting or surplus <= 0:
             return surplus
-        whole = sum(weights[each.name] for each in wanting)
+        whole = sum(weights[sharer.name] for sharer in wanting)
         satisfied = [
-            each
-            for each in wanting
-            if (each.most - shares[each.name]) * whole <= surplus * weights[each.name]
+            sharer
+            for sharer in wanting
+            if (sharer.most - shares[sharer.name]) * whole <= surplus * weights[sharer.name]
         ]
         if not satisfied:
             _give_whole(surplus, wanting, weights, shares)
             return 0
-        for each in satisfied:
-            surplus -= each.most - shares[each.name]
-            shares[each.name] = each.most
+        for sharer in satisfied:
+            surplus -= sharer.most - shares[sharer.name]
+            shares[sharer.name] = sharer.most
 
 
 def _give_whole(
@@ -80,12 +84,14 @@ def _give_whole(
 ) -> None:
     """Divide the surplus where it satisfies no sharer: each gets the whole part; units left over
     go to the largest fractions, one each."""
-    whole = sum(weights[each.name] for each in wanting)
+    whole = sum(weights[sharer.name] for sharer in wanting)
     left, fractions = surplus, {}
-    for each in wanting:
-        part, fractions[each.name] = divmod(surplus * weights[each.name], whole)
-        shares[each.name] += part
+    for sharer in wanting:
+        part, fractions[sharer.name] = divmod(surplus * weights[sharer.name], whole)
+        shares[sharer.name] += part
         left -= part
-    by_fraction = sorted(wanting, key=lambda each: (-fractions[each.name], each.age, each.name))
-    for each in by_fraction[:left]:
-        shares[each.name] += 1
+    by_fraction = sorted(
+        wanting, key=lambda sharer: (-fractions[sharer.name], sharer.age, sharer.name)
+    )
+    for sharer in by_fraction[:left]:
+        shares[sharer.name] += 1

@@ -10,7 +10,7 @@ A reclaimer that stays within its share at each level never flaps, so the anti-f
 needs no code. `Givers` (givers.py) keeps who passes the gate before any eviction.
 
 A job moves jobs of other projects only where, with it, its own project and department stay within
-their fair shares. Nothing is asked of the project whose jobs move: it loses no slot.
+their fair shares. The project whose jobs move need not meet a condition: it loses no slot.
 
 See docs/policy-decisions.md#shares-and-reclaim and docs/policy-decisions.md#consolidation.
 """

@@ -28,7 +28,7 @@ Owners = tuple[Project | Department, ...]
 
 def shared_resources(owners: Owners) -> tuple[str, ...]:
     """The resources that take part in shares: those named in quotas, else slots."""
-    quotas = (each.quota or {} for each in owners)
+    quotas = (owner.quota or {} for owner in owners)
     named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
     return tuple(sorted(named)) or ("slots",)
 
@@ -47,9 +47,9 @@ def opened(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
 
-    def account(owner: Project | Department, age: int, given: Demand) -> Account:
+    def account(owner: Project | Department, age: int, configured_quota: Demand) -> Account:
         is_spent = isinstance(owner, Project) and owner.name in beyond_budget
-        quota = NOTHING if is_spent else given
+        quota = NOTHING if is_spent else configured_quota
         limit = dict(owner.limit.get(scope, {}))
         if not owner.over_quota:
             limit |= {name: min(quota[name], limit.get(name, quota[name])) for name in resources}
@@ -60,10 +60,10 @@ def opened(
             resources=resources,
             quota=quota,
             limit=limit,
-            given=given,
+            configured_quota=configured_quota,
         )
 
-    members: dict[str, list[Account]] = {each.name: [] for each in snapshot.departments}
+    members: dict[str, list[Account]] = {department.name: [] for department in snapshot.departments}
     tops: list[Account] = []
     for age, project in enumerate(snapshot.projects):
         opened_account = account(project, age, project.quota.get(scope, NOTHING))
@@ -72,17 +72,19 @@ def opened(
     departments = {}
     for age, department in enumerate(snapshot.departments):
         within = members[department.name]
-        quota = sum((each.given for each in within), NOTHING)
+        quota = sum((member.configured_quota for member in within), NOTHING)
         if department.quota is not None:
             quota = department.quota.get(scope, NOTHING)
         departments[department.name] = opened_account = account(department, age, quota)
-        opened_account.asked = sum((_within_limit(each, each.asked) for each in within), NOTHING)
+        opened_account.asked = sum(
+            (_within_limit(member, member.asked) for member in within), NOTHING
+        )
     _share_out(total, [*departments.values(), *tops])
     for name, above in departments.items():
         _share_out(above.share, members[name])
-    chains: dict[str, Chain] = {each.name: (each,) for each in tops}
+    chains: dict[str, Chain] = {top.name: (top,) for top in tops}
     for name, above in departments.items():
-        chains |= {each.name: (each, above) for each in members[name]}
+        chains |= {member.name: (member, above) for member in members[name]}
     return chains
 
 
@@ -155,7 +157,7 @@ def _within_limit(account: Account, amounts: Demand) -> Demand:
 def _weight(account: Account, resource: str) -> int:
     """The weight that divides the resource's surplus: by default the quota as configured."""
     weight = weight_of(account.owner.weight, resource)
-    return account.given[resource] if weight is None else weight
+    return account.configured_quota[resource] if weight is None else weight
 
 
 def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
@@ -164,17 +166,17 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     for resource in everyone[0].resources if everyone else ():
         sharers = [
             Sharer(
-                name=each.key,
-                age=each.age,
-                quota=each.quota[resource],
-                limit=each.limit.get(resource),
-                request=each.asked[resource],
-                weight=_weight(each, resource),
-                priority=each.owner.priority,
+                name=account.key,
+                age=account.age,
+                quota=account.quota[resource],
+                limit=account.limit.get(resource),
+                request=account.asked[resource],
+                weight=_weight(account, resource),
+                priority=account.owner.priority,
             )
-            for each in everyone
+            for account in everyone
         ]
         shares[resource] = divide(total[resource], sharers)
-    for each in everyone:
-        each.share = Demand({name: shares[name][each.key] for name in each.resources})
-        each.deserved = _within_limit(each, each.quota.larger(each.share))
+    for account in everyone:
+        account.share = Demand({name: shares[name][account.key] for name in account.resources})
+        account.deserved = _within_limit(account, account.quota.larger(account.share))

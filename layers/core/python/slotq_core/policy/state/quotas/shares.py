@@ -21,7 +21,7 @@ class Shares:
         self._accounts = accounts
         self._to_come: dict[str, tuple[Job, str]] = {}
         """During a gang's turn: the members still to be served, by name, with their pools."""
-        self._before_it: dict[int, Demand] = {}
+        self._held_before: dict[int, Demand] = {}
         """During a gang's turn: what each account held before, by `id`."""
 
     def has_share(self, job: Job) -> bool:
@@ -38,7 +38,9 @@ class Shares:
     def could_ever_hold(self, job: Job, pool: str) -> bool:
         """Whether the job alone is within its project's fair share."""
         chain = self._accounts.of(job, pool)[:1]
-        return all(job.demand[n] <= each.share[n] for each in chain for n in each.resources)
+        return all(
+            job.demand[n] <= account.share[n] for account in chain for n in account.resources
+        )
 
     def beyond(self, job: Job, pool: str) -> Demand:
         """The excess over the shares of the job's project and department, with the job admitted.
@@ -55,7 +57,7 @@ class Shares:
         demand = Demand.total([job.demand, *more]) if more else job.demand
         beyond = NOTHING
         for account in self._accounts.of(job, pool):
-            excess = account.beyond_share(demand, self._before_it.get(id(account)))
+            excess = account.beyond_share(demand, self._held_before.get(id(account)))
             if excess:
                 beyond = Demand({n: max(beyond[n], excess[n]) for n in {*beyond, *excess}})
         return beyond
@@ -65,11 +67,11 @@ class Shares:
         """Begin the turn of jobs that start together, for the duration of the context. Yields the
         members still to be served, by name, with their pools, for the caller to keep."""
         accounts = (account for job in jobs for account in self._accounts_of(job))
-        self._before_it = {id(account): account.used for account in accounts}
+        self._held_before = {id(account): account.used for account in accounts}
         try:
             yield self._to_come
         finally:
-            self._before_it.clear()
+            self._held_before.clear()
             self._to_come.clear()
 
     def _accounts_of(self, job: Job) -> Iterator[Account]:

@@ -52,7 +52,7 @@ class ForecastInput:
     @classmethod
     def of(cls, view: ScenarioView) -> ForecastInput:
         settings = read(view.configuration)
-        facts = {each.name: each for each in view.pools}
+        facts = {pool.name: pool for pool in view.pools}
         known = tuple(
             Pool(
                 name=pool.name,
@@ -74,9 +74,9 @@ class ForecastInput:
             groups=tuple(map(group_of, view.groups)),
             yields=tuple(map(yielded_of, view.yields)),
             spent=spending_of(view.spent),
-            etas=durations_of({each.name: each.eta_seconds for each in view.jobs}),
-            limits=durations_of({each.name: each.max_runtime for each in view.jobs}),
-            withheld=frozenset(each.name for each in view.jobs if each.withheld),
+            etas=durations_of({job.name: job.eta_seconds for job in view.jobs}),
+            limits=durations_of({job.name: job.max_runtime for job in view.jobs}),
+            withheld=frozenset(job.name for job in view.jobs if job.withheld),
             left_out=view.left_out,
         )
 
@@ -111,11 +111,11 @@ class ForecastInput:
     def with_job(self, job: Job) -> ForecastInput:
         """With this job in the place of the one of its name, or beside the others. An ended one is
         left out."""
-        others = tuple(each for each in self.jobs if each.name != job.name)
+        others = tuple(other for other in self.jobs if other.name != job.name)
         return replace(self, jobs=others if job.terminal else (*others, job))
 
     def with_jobs(self, jobs: Iterable[Job]) -> ForecastInput:
-        told = self
+        queue = self
         for job in jobs:
-            told = told.with_job(job)
-        return told
+            queue = queue.with_job(job)
+        return queue

@@ -59,13 +59,13 @@ class EmulatorNotifier:
                 self._say(f"notifications: {error}")
                 change = None
             if change is not None:
-                for told in self._notices.hear([(change.before, change.after)], until=until):
-                    self._tell(told)
+                for result in self._notices.hear([(change.before, change.after)], until=until):
+                    self._report(result)
             self._stream.handled(1)
         if time.monotonic() - self._rang >= _SCHEDULE:
             self._rang = time.monotonic()
-            self._tell(self._notices.look(until=until))
+            self._report(self._notices.look(until=until))
 
-    def _tell(self, told: DeliveryResult) -> None:
-        for why in (*told.left, *told.given_up):
+    def _report(self, result: DeliveryResult) -> None:
+        for why in (*result.left, *result.given_up):
             self._say(f"not notified: {why}")

@@ -1,12 +1,12 @@
-"""Lists of jobs in pages: what a page costs grows with the page, not with the queue. Lambda answers
-with at most 6 MB, so a page also ends where its text gets long.
+"""Lists of jobs in pages. The cost of a page grows with the page, not with the queue. Lambda
+answers with at most 6 MB, so a page also ends where its text gets long.
 
 The pages go through the states: first jobs that hold slots, then those that wait, then those that
 wait for a time or are held, then the ended ones. Within a state the earliest entry comes first, of
 ended jobs the latest. A job that changes its state between two pages may be in both or in neither.
 
-A cursor names only a job that the page before has shown. Where a page ends among jobs that the
-caller may not see, the cursor tells a moment.
+A cursor names only a job that the previous page has shown. Where a page ends among jobs that the
+caller may not see, the cursor contains a time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ListCursor:
         return cls(question=question, state=job.state, mark=mark)
 
     def text(self) -> str:
-        """The cursor as the API tells it."""
+        """The cursor, in the API's form."""
         return f"{self.question}~{self.state}~{iso(self.mark.entry_time)}~{self.mark.name}"
 
     @classmethod
@@ -114,15 +114,17 @@ def text_of(job: Job) -> int:
 
 def text_of_attempt(attempt: Attempt) -> int:
     """About how many characters an answer has of the attempt."""
-    told = (attempt.message, attempt.warning, attempt.artifact, attempt.checkpoints)
-    return _OF_AN_ATTEMPT + len(json.dumps(told))
+    texts = (attempt.message, attempt.warning, attempt.artifact, attempt.checkpoints)
+    return _OF_AN_ATTEMPT + len(json.dumps(texts))
 
 
 def fitting(found: Sequence[Status], limit: int) -> list[Status]:
     """Return the first of these, at most `limit`, that fit into one answer."""
-    texts = (text_of(it.job) + sum(map(text_of_attempt, it.attempts)) for it in found[:limit])
+    texts = (
+        text_of(status.job) + sum(map(text_of_attempt, status.attempts)) for status in found[:limit]
+    )
     before = accumulate(texts, initial=0)
-    return [it for it, text in zip(found[:limit], before, strict=False) if text < MOST_TEXT]
+    return [status for status, text in zip(found[:limit], before, strict=False) if text < MOST_TEXT]
 
 
 S = JobState
@@ -165,8 +167,8 @@ class Walk:
         """Read one page of at most `limit` jobs, or of about MOST_TEXT. It examines at most
         MOST_LOOKED_AT, and the rest of those that entered at the last one's moment.
 
-        The first reading also takes the cursor's job, and two behind the page: one to tell whether
-        there are more, and one to tell whether that one is alone at its moment.
+        The first read includes the cursor's job and two jobs behind the page: one shows whether
+        more exist, the other whether the first is alone at its entry time.
         """
         shown: list[Job] = []
         examined: list[Job] = []

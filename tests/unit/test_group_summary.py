@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import JobState
-from slotq_core.operations.jobs.group_standing import standing_of
+from slotq_core.operations.jobs.group_summary import summary_of
 from tests.contract.worlds import a_job
 
 S = JobState
@@ -41,7 +41,7 @@ SWEEP = {"max_parallel": 1}
 def test_the_state_of_a_group(rules, states, state):
     jobs = [a_job(name, state=each) for name, each in zip("abc", states, strict=True)]
     group = Group(name="g", members=("a", "b", "c"), **rules)
-    assert standing_of(group, jobs).state is state
+    assert summary_of(group, jobs).state is state
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_state_of_a_group(rules, states, state):
 def test_a_sweep_whose_goal_is_met_has_completed_once_all_have_ended(states, state):
     jobs = [a_job(name, state=each) for name, each in zip("abc", states, strict=True)]
     group = Group(name="g", members=("a", "b", "c"), **SWEEP)
-    assert standing_of(group, jobs, goal_met=True).state is state
+    assert summary_of(group, jobs, goal_met=True).state is state
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_what_a_gang_lacks(rules, states, lacks, message):
         a_job(name, state=each, message="exit code 1" if each is S.FAILED else "")
         for name, each in zip("abc", states, strict=True)
     ]
-    told = standing_of(Group(name="g", members=("a", "b", "c"), **rules), jobs)
+    told = summary_of(Group(name="g", members=("a", "b", "c"), **rules), jobs)
     assert (told.needed, told.ready, told.missing) == lacks
     assert told.message == message
 
 
 def test_a_group_without_records_has_no_state():
-    told = standing_of(Group(name="g", members=("a",), max_parallel=1), [])
+    told = summary_of(Group(name="g", members=("a",), max_parallel=1), [])
     assert (told.state, told.message) == (None, "")

@@ -1,4 +1,4 @@
-"""How a group stands as a whole, from what its members are: its state, and what a gang lacks."""
+"""The state of a group, derived from its members; and what a gang lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDED = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupStanding:
+class GroupSummary:
     """The state of a group, in the words of jobs."""
 
     state: JobState | None = None
@@ -27,7 +27,7 @@ class GroupStanding:
     needed: int = 0
     """How many members of a gang must run besides those that have completed."""
     ready: int = 0
-    """How many members could start now, as far as they themselves go: they wait for slots alone."""
+    """Number of members that wait for nothing but slots."""
     missing: tuple[str, ...] = ()
     """Mandatory members of a gang that neither wait for slots, nor hold them, nor have
     completed."""
@@ -35,18 +35,17 @@ class GroupStanding:
     """Why a gang ended without completing, or cannot start any more, as a sentence."""
 
 
-def standing_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) -> GroupStanding:
-    """The group's standing. `jobs`: those that stand for its members and whose records there are.
-    `goal_met`: one of a sweep's members has reached its goal, so it does not matter how others
-    ended."""
+def summary_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) -> GroupSummary:
+    """Summarize the group. `jobs`: its members with records, each replaced by its latest retry.
+    `goal_met`: a member of a sweep has reached the goal, so the other ends do not matter."""
     ready = sum(job.waits for job in jobs)
     if group.max_parallel is not None:
         completed = goal_met or _all_completed(jobs)
-        return GroupStanding(state=_state(jobs, completed=completed), ready=ready)
+        return GroupSummary(state=_state(jobs, completed=completed), ready=ready)
     gang = _gang(group, jobs)
     here = {job.name for job in jobs if job.waits or job.active}
     state = _state(jobs, completed=_has_completed(gang, jobs))
-    return GroupStanding(
+    return GroupSummary(
         state=state,
         needed=gang.needed,
         ready=ready,
@@ -56,7 +55,7 @@ def standing_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) ->
 
 
 def _gang(group: Group, jobs: Sequence[Job]) -> LiveGang:
-    """The gang with its members as they are, whatever else a pass would know."""
+    """The gang, from its members alone."""
     ended = {job.name: job.state for job in jobs if job.terminal}
     return LiveGang(
         group=replace(group, ended={**group.ended, **ended}),
@@ -97,14 +96,14 @@ def _trouble(gang: LiveGang, jobs: Sequence[Job]) -> str:
         return ""
     ended = gang.group.ended
     if lost := sorted(name for name in gang.mandatory if name in ended):
-        return f"{_told(lost[0], jobs)}, and the gang does not run without it"
+        return f"{_ending(lost[0], jobs)}, and the gang does not run without it"
     left = sum(name not in ended for name in gang.group.members)
     failed = sorted(name for name, state in ended.items() if state is JobState.FAILED)
-    why = f": {_told(failed[0], jobs)}" if failed else ""
+    why = f": {_ending(failed[0], jobs)}" if failed else ""
     return f"{gang.needed} of its jobs must run at once, and {left or 'none'} can still run{why}"
 
 
-def _told(name: str, jobs: Sequence[Job]) -> str:
+def _ending(name: str, jobs: Sequence[Job]) -> str:
     """How the member has ended."""
     found = next((job for job in jobs if job.name == name), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""How projects and departments stand: what each deserves, holds and waits for.
+"""The share status of projects and departments: what each deserves, holds and waits for.
 
 See docs/policy-decisions.md#shares-and-reclaim.
 """
@@ -14,16 +14,16 @@ from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
-def standings(snapshot: Snapshot, now: int) -> list[ShareStatus]:
-    """Return how everybody stands, projects in their order, then departments. `now`: ms."""
+def share_statuses(snapshot: Snapshot, now: int) -> list[ShareStatus]:
+    """Return the share statuses, projects in their order, then departments. `now`: ms."""
     return [
-        each
+        status
         for account, scope in PlanState(snapshot, now, Budgets(snapshot, now)).accounts.everyone()
-        for each in _standing(account, scope)
+        for status in _statuses(account, scope)
     ]
 
 
-def _standing(account: Account, scope: str) -> Iterator[ShareStatus]:
+def _statuses(account: Account, scope: str) -> Iterator[ShareStatus]:
     for resource in account.resources:
         held = account.used[resource]
         yield ShareStatus(

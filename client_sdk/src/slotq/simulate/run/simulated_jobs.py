@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import NOTHING_SPENT, BudgetStanding, Spending
+from slotq_core.model.projects import NOTHING_SPENT, BudgetStatus, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, by_user, first_read
 from slotq_core.policy.plan import Found, Need
@@ -125,7 +125,9 @@ class SimulatedJobs:
 class Spent:
     def __init__(self, configuration: Snapshot, before: Spending = NOTHING_SPENT) -> None:
         """`before`: what had been spent when the run begins."""
-        self._projects = {each.name for each in configuration.projects if each.budget is not None}
+        self._projects = {
+            project.name for project in configuration.projects if project.budget is not None
+        }
         self._month = Window(start=before.month, end=_end_of(before.month))
         self._slot_ms = Counter(before.slot_ms)
         self._warned = set(before.warned)
@@ -145,7 +147,7 @@ class Spent:
             warned=frozenset(self._warned),
         )
 
-    def warnings(self, snapshot: Snapshot, now: int) -> Iterator[BudgetStanding]:
+    def warnings(self, snapshot: Snapshot, now: int) -> Iterator[BudgetStatus]:
         """Yield who has come near the budget since the last call."""
         for name, standing in budgets_of(snapshot, now).items() if self._projects else ():
             if standing.is_near and not standing.warned:
