@@ -5,17 +5,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from itertools import permutations
-from typing import Any
 
-import app
-from benchmarks.live.account import Live, live
 from benchmarks.live.meter import Usage
 from benchmarks.live.passes import settled
-from benchmarks.live.queues import TYPE, Size, queue
+from benchmarks.live.queues import Size, queue
 from tests.functional.account import add_job, sample
 
 MEMBERS = 200
