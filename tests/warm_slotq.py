@@ -7,6 +7,7 @@ What a test shows of starting a process (signals, a terminal, what is missing) w
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -17,9 +18,12 @@ import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NoReturn
+
+from tests import aws_descriptions
 
 ROOT = Path(__file__).parents[1]
 
@@ -96,10 +100,7 @@ def _source() -> socket.socket:
 
 
 def main() -> None:
-    import slotq.cli.machine.local_command
-    import slotq.cli.main
-    import slotq.local.serve  # noqa: F401
-
+    _import_everything()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for the keepers.
     requests = socket.socket(fileno=int(sys.argv[1]))
     while True:
@@ -111,6 +112,22 @@ def main() -> None:
             _keep(*files)
         for each in files:
             os.close(each)
+
+
+def _import_everything() -> None:
+    """Import what a command needs, and what an emulator imports with its first calls."""
+
+    import slotq_core.api.routes
+    import slotq_core.manager  # noqa: F401
+    from slotq.local.endpoint import session_of
+
+    aws_descriptions.share()
+    session = session_of(region_name="us-east-1", aws_access_key_id="-", aws_secret_access_key="-")
+    for service in ("s3", "dynamodb", "iam", "logs", "sts"):
+        import_module(f"moto.{service}.urls")
+        session.client(service)
+    gc.collect()
+    gc.freeze()  # It is no garbage, and a look at it would copy its pages.
 
 
 def _keep(connection: int, *files: int) -> NoReturn:

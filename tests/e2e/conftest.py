@@ -1,4 +1,4 @@
-"""An emulator for each module, in a separate process as users start it, with one slot."""
+"""An emulator for each module, in a separate process, with one slot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import boto3
 import pytest
 
 import slotq.demo
-from slotq.demo.world import emulator
+from tests.emulators import emulator
 
 WAITS = """
 import time, train

@@ -25,10 +25,10 @@ from slotq import QueueTrainingJobSession
 from slotq.cli.exits import ExitCode
 from slotq.demo.play import quiet
 from slotq.demo.proof import Evidence
-from slotq.demo.world import emulator
 from slotq_core.wire.views.jobs import JobView
 from tests.e2e.test_people import Person
 from tests.e2e.waiting import in_background, until
+from tests.emulators import emulator
 
 RESEARCH, PRODUCT = "AWSReservedSSO_Research_0a1b2c3d", "AWSReservedSSO_Product_4e5f6071"
 QUEUE = f"""

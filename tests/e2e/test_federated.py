@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 from slotq import QueueClient
 from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
-from slotq.demo.world import emulator
 from tests.e2e.test_commands import request
 from tests.e2e.waiting import until
+from tests.emulators import emulator
 
 PAGE = (Path(__file__).parents[2] / "docs" / "federated.md").read_text()
 POOLS = "server=1,site-1=1,site-2=1,site-3=1,site-4=1"

@@ -14,8 +14,8 @@ from sagemaker.estimator import Estimator
 
 from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.play import quiet
-from slotq.demo.world import emulator
 from tests.e2e.waiting import until
+from tests.emulators import emulator
 
 BUCKET = "hfai"
 NAMES = ("MASTER_IP", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")

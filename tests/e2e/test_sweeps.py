@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from slotq import QueueClient
-from slotq.demo.world import emulator
 from slotq.session.installed_sdk import sdk_version
+from tests.emulators import emulator
 
 PATIENCE = 180.0
 """Seconds for sixty processes."""
@@ -41,6 +41,7 @@ print(f"loss={(given.rate - 0.35) ** 2 + 0.01 * abs(given.size - 2):.6f};", flus
 PROGRAM = """
 import boto3, sys
 from slotq import QueueTrainingJobSession
+from tests.emulators import emulator
 {imports}
 
 bucket, code = sys.argv[1:]

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from unittest import mock
 
 import boto3
@@ -24,8 +24,7 @@ from slotq.cli.main import cli
 from slotq.local import acting
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services.aws import TABLE
-from slotq.local.state import NotRunning
-from tests import warm_slotq
+from tests import emulators
 from tests.e2e.pages.shell import Ran, Shell, plain_words
 from tests.e2e.waiting import PATIENCE, until
 from tests.functional.local.account import Account
@@ -43,8 +42,7 @@ class Reader:
         self.account: Account | None = None
         self.notebook: dict[str, Any] = {"__name__": "__main__"}
         self._has_acted = False
-        self._emulator: tuple[warm_slotq.Forked, IO[bytes]] | None = None
-        """The process, and what it ends with: the other end of its standard input."""
+        self._emulator = contextlib.ExitStack()
         home = folder.parent / "home"
         home.mkdir()
         self._state = folder.parent / "emulator"
@@ -64,30 +62,14 @@ class Reader:
     def emulator(self, *options: str) -> None:
         """Start an emulator, to which the shell leads as after `eval "$(slotq local env)"`. It ends
         with this process."""
-        self._state.mkdir(mode=0o700)
-        words = ("local", "start", "--port", "0", "--until-eof", *options)
-        its, ours = os.pipe()
-        with (self._state / "emulator.log").open("wb") as log, open(its, "rb") as stdin:  # noqa: PTH123
-            started = warm_slotq.start(
-                words, env=self.variables, stdin=stdin, stdout=log, stderr=log
-            )
-        self._emulator = started, open(ours, "wb")  # noqa: PTH123, SIM115
-        until(lambda: self._running() or started.poll() is not None, "no emulator has started")
-        self.account = self._running()
-        assert self.account is not None, self.log()
+        held = emulators.held(self._state, *options, env=self.variables)
+        self.account = self._emulator.enter_context(held)
         self._export(self.account.variables)
 
     def log(self) -> str:
         """What the emulator has said, if there was one."""
         file = self._state / "emulator.log"
         return file.read_text() if file.exists() else ""
-
-    def _running(self) -> Account | None:
-        """The emulator that runs, whoever has started it."""
-        try:
-            return Account(self._state)
-        except NotRunning:
-            return None
 
     def becomes(self, role: str) -> None:
         """Work with the credentials of a role from now on."""
@@ -120,7 +102,7 @@ class Reader:
                 ran = self._shell.run(statement)
                 self.variables = self._shell.variables()
                 if re.search("slotq local st(art|op)", statement):
-                    self.account = self._running()
+                    self.account = emulators.running(self._state)
         self.settle()
         return ran
 
@@ -172,11 +154,8 @@ class Reader:
 
     def close(self) -> None:
         self._shell.close()
-        if self._emulator is not None:
-            process, stdin = self._emulator
-            stdin.close()
-            process.wait(PATIENCE)
-        elif self._running():  # A page has started it, and has not come to its stop.
+        self._emulator.close()
+        if emulators.running(self._state):  # A page has started it, and has not come to its stop.
             slotq("local", "stop", folder=self._state)
         logger = logging.getLogger("slotq")
         for handler in [each for each in logger.handlers if isinstance(each, logging.FileHandler)]:

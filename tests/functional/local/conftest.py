@@ -1,4 +1,4 @@
-"""One emulator for all tests of a worker, started with `slotq local`."""
+"""One emulator for this folder's tests of a worker, started with `slotq local`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests import warm_slotq
+from tests import emulators, warm_slotq
 from tests.functional.local.account import Account
 
+START = ("local", "start", "--detach", "--port", "0")
 SLOTQ = (sys.executable, "-c", "from slotq.cli.main import main; main()")
 
 
@@ -31,17 +32,18 @@ def slotq(
 
 
 def start(folder: Path, *options: str) -> Account:
-    slotq("local", "start", "--detach", "--port", "0", *options, folder=folder)
-    return Account(folder)
+    account, _ = emulators.start(folder, *options)
+    return account
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     """Two slots, and one of a scarce type; a grace of five seconds. A tick costs a tenth of a
-    second's work, so there is one each five seconds."""
+    second's work, so there is one each five seconds, and none while other folders are tested."""
     folder = tmp_path_factory.mktemp("emulator")
     pools = ("--pool", "main=2", "--pool", "scarce=1@ml.g5.xlarge")
-    account = start(folder, *pools, "--grace", "5", "--tick", "5")
+    slotq(*START, *pools, "--grace", "5", "--tick", "5", folder=folder)
+    account = Account(folder)
     yield account
     log = (folder / "emulator.log").read_text()
     slotq("local", "stop", folder=folder)

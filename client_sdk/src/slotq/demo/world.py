@@ -36,7 +36,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
         home = Path(folder)
         with (home / "demo.log").open("wb") as output:
-            # A demo shows evictions; nobody waits two minutes for each.
+            # The default grace of two minutes is too long for a demo.
             options = ["--port=0", f"--pool={pool}", "--pass-sigterm", "--until-eof"]
             process = subprocess.Popen(  # noqa: S603 - our own program # nosec B603
                 [sys.executable, "-m", "slotq.cli", "local", "start", *options],
@@ -48,7 +48,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
             )
         try:
             endpoint = _answering(process, home)
-            with with_variables(_settings(endpoint, home), instead_of=("AWS_", "SLOTQ_")):
+            with with_variables(settings(endpoint, home), instead_of=("AWS_", "SLOTQ_")):
                 yield endpoint
         finally:
             _stop(process, home)
@@ -89,7 +89,7 @@ def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
         sweep(f"{saved['run']}/")
 
 
-def _settings(endpoint: Endpoint, home: Path) -> dict[str, str]:
+def settings(endpoint: Endpoint, home: Path) -> dict[str, str]:
     """The environment of a user who has only the emulator's settings."""
     for name in ("slotq.toml", "sagemaker.yaml"):
         (home / name).touch()

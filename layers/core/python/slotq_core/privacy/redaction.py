@@ -1,6 +1,6 @@
 """Removal of secrets from messages about requests and training jobs.
 
-Everyone who may look at the queue sees a job's message. But SageMaker and botocore quote the values
+Everyone with access to the queue sees a job's message. But SageMaker and botocore quote the values
 that they refuse, and the framework containers end a FailureReason with the script's command line,
 which contains the hyperparameters. Hyperparameters and the environment may hold passwords.
 """
@@ -70,12 +70,16 @@ class _Secrets:
         self._lengths = sorted({len(value) for value in self._short}, reverse=True)
         self._heads = {value[:_HEAD] for value in self._values if len(value) > _HEAD}
         self._longest = max(map(len, self._values), default=0)
+        firsts = re.escape("".join(sorted({value[0] for value in self._values})))
+        self._first = re.compile(f"[{firsts}]") if firsts else None
+        """Finds where a value may begin."""
 
     def hidden_in(self, text: str) -> str:
         """The text with MARK in place of each stretch that belongs to a value."""
         shown: list[str] = []
         start = hidden_to = 0
-        while start < len(text):
+        while self._first is not None and (found := self._first.search(text, start)):
+            start = found.start()
             end = self._end(text, start)
             if end > hidden_to:
                 shown += () if start < hidden_to else (text[hidden_to:start], MARK)

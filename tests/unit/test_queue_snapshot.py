@@ -11,10 +11,10 @@ import pytest
 
 from slotq.simulate import load, simulate
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.model.users import Yielded
