@@ -172,6 +172,19 @@ def test_as_many_jobs_are_stored_together_as_a_transaction_holds(dynamo: DynamoS
     assert 1 < dynamo.jobs.fitting(large) < 14, "4 MB in all"
 
 
+def test_doctor_finds_a_group_whose_record_is_lost(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo)
+    kept(dynamo)
+    waits(dynamo, "a", group="grid")
+    assert [*dynamo.repair.inspect()] == []
+    items.remove(group_key("grid"))
+    (found,) = dynamo.repair.inspect()
+    assert (found.kind, found.subject) == ("group", "grid")
+    assert found.text == "it has no record, so that a does not start: cancel its jobs"
+    dynamo.groups.open("grid", digest="d", now=NOW)
+    assert [*dynamo.repair.inspect()] == []
+
+
 def test_a_job_of_a_group_without_a_record_is_not_in_the_queue(store: Store) -> None:
     """Its submission is not finished."""
     a_queue(store)
@@ -202,6 +215,7 @@ def test_a_load_has_the_groups_of_the_jobs_that_wait(store: Store) -> None:
 
 def test_a_member_waits_for_its_groups_entry_and_for_no_job(store: Store) -> None:
     a_queue(store)
+    store.groups.open("grid", digest="d", now=NOW)
     member = waits(store, "a", group="grid", after_any=(entry_of("grid"),))
     assert [*store.jobs.followers(entry_of("grid"))] == [member]
     assert store.worlds.load(NOW).snapshot.waiting == ()
