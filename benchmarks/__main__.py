@@ -20,7 +20,16 @@ from benchmarks import (
     trace,
     training_script,
 )
-from benchmarks.live import burst, classic, life, limits, passes, projects, submissions
+from benchmarks.live import (
+    burst,
+    classic,
+    groups,
+    life,
+    limits,
+    passes,
+    projects,
+    submissions,
+)
 
 Measure = Callable[[], Any]
 
@@ -60,6 +69,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
+        "groups": groups.measure,
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),

@@ -3,9 +3,11 @@ groups of the jobs that wait."""
 
 from __future__ import annotations
 
+import random
 import tracemalloc
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 import pytest
 
@@ -19,12 +21,12 @@ from slotq_core.model.groups import Group, StoredGroup, Sweep, entry_of
 from slotq_core.model.jobs import Submission
 from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import AwaitedEnded
+from slotq_core.ports.stored import AwaitedEnded, NewJob, StoredAlready
 from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from tests.contract.by_hand import Table
 from tests.contract.metered import Metered
 from tests.contract.test_pass_cost import Fixed, Training
-from tests.contract.worlds import NOW, REQUEST, a_pool, a_queue, cancelling, commit, waits
+from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, cancelling, commit, waits
 
 GRID = Group(name="grid", members=("a", "b"), max_parallel=1)
 
@@ -106,10 +108,94 @@ def test_nothing_is_withdrawn_that_was_kept_and_nothing_kept_that_was_withdrawn(
         store.groups.open("grid", digest="d", now=NOW + 1)
     store.groups.close("grid")
     store.groups.open("grid", digest="d", now=NOW)
-    store.groups.keep(stored())
     (opening,) = store.groups.openings()
+    store.groups.keep(stored())
+    assert [*store.groups.openings()] == []
     with pytest.raises(Conflict):
         store.groups.withdraw(opening)
+
+
+def test_an_opening_knows_its_members_and_whether_it_is_new(store: Store) -> None:
+    assert not store.groups.open("grid", digest="d", now=NOW, members=("a", "b"))
+    assert store.groups.open("grid", digest="d", now=NOW, members=("a", "b"))
+    assert [each.members for each in store.groups.openings()] == [("a", "b")]
+
+
+def new(*names: str, **fields: Any) -> list[NewJob]:
+    return [NewJob(job=a_job(name, group="grid", **fields), request=REQUEST) for name in names]
+
+
+def test_a_whole_group_is_stored_with_its_record_or_not_at_all(store: Store) -> None:
+    a_queue(store)
+    waits(store, "b")
+    with pytest.raises(StoredAlready) as refused:
+        store.jobs.submit_together(new("a", "b"), group=stored())
+    assert refused.value.job == store.jobs.get("b")
+    store.groups.open("grid", digest="d", now=NOW)
+    with pytest.raises(Conflict):
+        store.jobs.submit_together(new("a"), group=stored())
+    assert (store.jobs.get("a"), store.groups.get("grid")) == (None, None)
+    store.groups.close("grid")
+    jobs = store.jobs.submit_together(new("a", "c"), group=stored())
+    assert [store.jobs.get(name) for name in ("a", "c")] == jobs
+    assert store.jobs.request("c") == REQUEST
+    assert store.groups.get("grid") == stored()
+    with pytest.raises(Conflict):
+        store.jobs.submit_together(new("d"), group=stored())
+    assert store.jobs.get("d") is None
+    assert [*store.repair.inspect()] == []
+
+
+def test_jobs_stored_together_may_come_after_each_other_and_after_a_followed_one(
+    store: Store,
+) -> None:
+    a_queue(store)
+    waits(store, "first")
+    both = new("a", followed=True) + new("b", after=("a", "first"))
+    with pytest.raises(AwaitedEnded):
+        store.jobs.submit_together(both)
+    assert store.jobs.get("a") is None
+    waits(store, "second", followed=True)
+    store.jobs.submit_together(new("a", followed=True) + new("b", after=("a", "second")))
+    assert [job.name for job in store.jobs.followers("a")] == ["b"]
+    assert [job.name for job in store.jobs.followers("second")] == ["b"]
+
+
+def test_as_many_jobs_are_stored_together_as_a_transaction_holds(dynamo: DynamoStore) -> None:
+    """Three actions each, two for the record, a hundred in all."""
+    many = new(*(f"m{number}" for number in range(40)))
+    assert dynamo.jobs.fitting(many) == 33
+    assert dynamo.jobs.fitting(many, group=stored()) == 32
+    assert dynamo.jobs.fitting(many[:20]) == 20
+    noise = random.Random(1).randbytes(250_000).hex()
+    large = [replace(each, request={**REQUEST, "RoleArn": noise}) for each in many]
+    assert 1 < dynamo.jobs.fitting(large) < 14, "4 MB in all"
+
+
+def test_doctor_finds_a_group_whose_record_is_lost(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo)
+    kept(dynamo)
+    waits(dynamo, "a", group="grid")
+    assert [*dynamo.repair.inspect()] == []
+    items.remove(group_key("grid"))
+    (found,) = dynamo.repair.inspect()
+    assert (found.kind, found.subject) == ("group", "grid")
+    assert found.text == "it has no record, so that a does not start: cancel its jobs"
+    dynamo.groups.open("grid", digest="d", now=NOW)
+    assert [*dynamo.repair.inspect()] == []
+
+
+def test_a_job_of_a_group_without_a_record_is_not_in_the_queue(store: Store) -> None:
+    """Its submission is not finished."""
+    a_queue(store)
+    waits(store, "a", group="grid")
+    for world in (store.worlds.load(NOW), store.worlds.load_all(NOW)):
+        assert world.snapshot.waiting == ()
+    assert store.worlds.load(NOW).unfinished == {"grid"}
+    kept(store)
+    for world in (store.worlds.load(NOW), store.worlds.load_all(NOW)):
+        assert [job.name for job in world.snapshot.waiting] == ["a"]
+    assert store.worlds.load(NOW).unfinished == frozenset()
 
 
 def test_a_load_has_the_groups_of_the_jobs_that_wait(store: Store) -> None:
@@ -129,6 +215,7 @@ def test_a_load_has_the_groups_of_the_jobs_that_wait(store: Store) -> None:
 
 def test_a_member_waits_for_its_groups_entry_and_for_no_job(store: Store) -> None:
     a_queue(store)
+    store.groups.open("grid", digest="d", now=NOW)
     member = waits(store, "a", group="grid", after_any=(entry_of("grid"),))
     assert [*store.jobs.followers(entry_of("grid"))] == [member]
     assert store.worlds.load(NOW).snapshot.waiting == ()

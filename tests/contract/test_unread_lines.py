@@ -11,6 +11,7 @@ from slotq_core.adapters.dynamodb.layout.lines import GRACE, LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import line_key, waiting_key
 from slotq_core.adapters.dynamodb.reading import waiting_lines
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import position
@@ -98,6 +99,9 @@ def test_claimants_are_always_read_and_stand_in_no_line(store: DynamoStore) -> N
 
 
 def test_members_of_a_group_are_always_read(store: DynamoStore) -> None:
+    rules = Group(name="g", members=("job1",), max_parallel=1)
+    store.groups.open("g", digest="d", now=NOW)
+    store.groups.keep(StoredGroup(group=rules, submitter="ann", digest="d", at=NOW))
     job = waits(store, "job1", group="g")
     world = bounded(store)
     assert (world.snapshot.waiting, world.snapshot.unread) == ((job,), frozenset())

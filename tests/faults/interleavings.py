@@ -23,7 +23,7 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.lines import GRACE, LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.manager import QueueManager
-from slotq_core.model.groups import Sweep, entry_of
+from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
@@ -287,10 +287,13 @@ def begun_in_part(name: str, *jobs: str) -> Handler:
 
         def dies(manager: QueueManager, _: Invocation) -> None:
             store_of(manager).groups.open(
-                name, digest=f"{wanted.digest} ann", now=world.clock.now()
+                name,
+                digest=f"{wanted.digest} ann",
+                now=world.clock.now(),
+                members=jobs,
             )
             submission, body = wanted.members[0]
-            manager.submissions.stored(submission, body, "ann", entry=entry_of(name))
+            manager.submissions.stored(submission, body, "ann")
             raise Killed
 
         world.invoke(f"submit group {name}", dies)
@@ -656,6 +659,15 @@ ALONE: tuple[Case, ...] = (
         ends(a=C, b=C),
         bound=1,
         leases=False,
+    ),
+    Case(
+        "two_groups_of_one_name",
+        begun(),
+        (a_group("grid", "a", "b", "c"), a_group("grid", "d"), A_TICK),
+        {},
+        bound=1,
+        leases=False,
+        most_actions=8,
     ),
     Case(
         "a_group_is_finished_while_it_is_withdrawn",

@@ -7,7 +7,7 @@ catch it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 from slotq_core.adapters.dynamodb import calls, line_bounds, transactions
 from slotq_core.adapters.dynamodb import configuration as dynamodb_configuration
-from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.decisions import DynamoDecisions
+from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.layout import changed_items, items
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
@@ -39,6 +39,7 @@ from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
@@ -660,13 +661,31 @@ def _nobody_is_told_of_a_group() -> AbstractContextManager[Any]:
     """A job is stored after a group, whatever has become of the group's watch."""
     right = transactions.submit_actions
     return patch.object(
-        dynamodb_jobs, "submit_actions", lambda name, job, request, _: right(name, job, request)
+        transactions, "submit_actions", lambda name, job, request, _: right(name, job, request)
     )
 
 
-def _members_wait_for_nothing() -> AbstractContextManager[Any]:
-    """Members enter their lines when they are stored."""
-    return patch.object(groups, "entry_of", lambda _: "")
+def _unfinished_groups_are_loaded() -> AbstractContextManager[Any]:
+    """A load counts the jobs of groups without a record."""
+    right = DynamoGroups.of
+
+    def wrong(self: DynamoGroups, names: Iterable[str]) -> Mapping[str, Group]:
+        asked = {*names} - {""}
+        free = {name: Group(name=name, members=(), max_parallel=99) for name in asked}
+        return {**free, **right(self, asked)}
+
+    return patch.object(DynamoGroups, "of", wrong)
+
+
+def _no_group_looks_for_an_opening() -> AbstractContextManager[Any]:
+    """A whole group is stored beside another submission of its name."""
+    right = transactions.group_actions
+
+    def wrong(name: str, stored: StoredGroup, *, is_open: bool) -> list[Any]:
+        found = right(name, stored, is_open=is_open)
+        return found if is_open else found[:1]
+
+    return patch.object(transactions, "group_actions", wrong)
 
 
 def _unfinished_groups_are_left() -> AbstractContextManager[Any]:
@@ -762,16 +781,22 @@ MUTANTS: tuple[Mutant, ...] = (
         GANG,
     ),
     Mutant(
-        "members wait for nothing",
-        _members_wait_for_nothing,
-        crash("a_sweep_of_three_runs_two", TOLD),
+        "unfinished groups are loaded",
+        _unfinished_groups_are_loaded,
+        crash("a_sweep_is_stored_in_parts", TOLD),
         WHOLE,
     ),
     Mutant(
         "unfinished groups are left",
         _unfinished_groups_are_left,
-        crash("a_sweep_of_three_runs_two", SILENT),
+        crash("a_sweep_is_stored_in_parts", SILENT),
         CONVERGENT,
+    ),
+    Mutant(
+        "no group looks for an opening",
+        _no_group_looks_for_an_opening,
+        race("two_groups_of_one_name"),
+        WHOLE,
     ),
     Mutant(
         "a group is withdrawn that is begun again",
@@ -780,7 +805,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a caller's count has no limit",
-        without_condition(dynamodb_expressions, "count_submission"),
+        without_condition(dynamodb_expressions, "count_submissions"),
         undisturbed("submissions_meet_the_limit_of_a_minute", met("submit c")),
         CONVERGENT,
     ),

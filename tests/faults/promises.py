@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from slotq_core.adapters.dynamodb.layout.items import job_of
+from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
 from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
@@ -169,22 +169,32 @@ class Watch:
                 _keep(self.openings, sk, after)
         for name, wanted in self.world.groups.items():
             members = [self.jobs[it.name] for it, _ in wanted.members if it.name in self.jobs]
-            early = [job.name for job in members if job.waits or job.attempt]
+            early = [job.name for job in members if job.claim or job.attempt]
             if early and name not in self._groups:
-                self.note(WHOLE, f"{early} wait or run, and there is no group {name}")
+                self.note(WHOLE, f"{early} hold or claim slots, and there is no group {name}")
+            running = [job for job in self.jobs.values() if job.group == name and job.attempt]
+            if running and name in self._groups:
+                known = self._members_of(name)
+                if strange := [job.name for job in running if job.name not in known]:
+                    self.note(WHOLE, f"{strange} hold slots, and group {name} has no such member")
             holding = [job.name for job in members if job.attempt]
             if wanted.max_parallel is not None and len(holding) > wanted.max_parallel:
                 self.note(PARALLEL, f"{holding} hold slots, of which {wanted.max_parallel} may")
 
+    def _members_of(self, name: str) -> Sequence[str]:
+        """The members in the group's record; none if there is no record."""
+        return stored_group_of(self._groups[name]).group.members if name in self._groups else ()
+
     def _look_at_groups(self) -> None:
         """At the end each group is there with every member, or nothing of it has run."""
         for name, wanted in self.world.groups.items():
-            for it, _ in wanted.members:
-                job = self.jobs.get(it.name) or self.gone.get(it.name)
+            members = self._members_of(name) or [it.name for it, _ in wanted.members]
+            for member in members:
+                job = self.jobs.get(member) or self.gone.get(member)
                 given_up = job is None or job.cause == NOT_WHOLE
                 if given_up == (name in self._groups):
                     there = "exists" if name in self._groups else "does not exist"
-                    self.note(WHOLE, f"group {name} {there}, and {it.name} is {job and job.state}")
+                    self.note(WHOLE, f"group {name} {there}, and {member} is {job and job.state}")
         if self.openings:
             self.note(CONVERGENT, f"the submissions of {sorted(self.openings)} stay open")
 

@@ -124,6 +124,15 @@ STORIES: tuple[Scenario, ...] = (
         or_else={"a": frozenset({S.CANCELLED})},
     ),
     Scenario(
+        "a_sweep_is_stored_in_parts",
+        (submit_group(1, "grid", "a", "b@q", "c", max_parallel=2), submit(2, "other")),
+        done("a", "other"),
+        pools=(pool(slots=3), pool("q")),
+        work={name: minutes(2) for name in ("a", "b", "c")},
+        or_else={"a": frozenset({S.CANCELLED})},
+        most_actions=8,
+    ),
+    Scenario(
         "a_sweep_meets_its_goal",
         (
             submit_group(

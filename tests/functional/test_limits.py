@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.errors import Unavailable
 from slotq_core.wire.groups.group_submission import GroupText
@@ -207,6 +208,7 @@ def test_an_unfinished_group_is_finished_at_the_limit_that_its_own_members_fill(
         raise Unavailable("crash")
 
     with monkeypatch.context() as patched:
+        patched.setattr(dynamodb_jobs, "_MOST_BYTES", 0)  # No transaction holds the group.
         patched.setattr(DynamoGroups, "keep", crash)
         assert account.call(group("sweep", "a", "b"))[0] == 503
     assert account.call(own_limits())[1]["own"]["waiting_used"] == 2

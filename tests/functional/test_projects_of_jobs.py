@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.jobs import DynamoJobs
 from slotq_core.errors import Unavailable
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.ports.stored import NewJob
 from tests.functional.account import Account, forget
 from tests.functional.sharing import (
     ADMIN,
@@ -259,6 +262,7 @@ class TestMoves:
         members = [submission(name, "vision") for name in ("first", "second")]
         event = request("POST", "/groups", by=MEMBER, body={**RING, "members": members})
         with monkeypatch.context() as patch:
+            patch.setattr(dynamodb_jobs, "_MOST_BYTES", 0)  # No transaction holds the group.
             patch.setattr(DynamoGroups, "keep", dies)
             assert both.call(event)[0] == 503
         status, said = amend(both, "first", by=MEMBER, tags={"slotq:project": "speech"})
@@ -271,13 +275,15 @@ class TestMoves:
         self, both: Account, monkeypatch
     ):
         event = request("POST", "/groups", by=OTHER, body=RING)
-        submit_one = DynamoJobs.submit
+        submit_some = DynamoJobs.submit_together
 
-        def only_first(jobs: DynamoJobs, job: Job, *args: Any, **more: Any) -> Job:
-            return dies() if job.name == "second" else submit_one(jobs, job, *args, **more)
+        def only_first(jobs: DynamoJobs, new: Sequence[NewJob], **more: Any) -> list[Job]:
+            known = [job.job.name for job in new]
+            return dies() if "second" in known else submit_some(jobs, new, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DynamoJobs, "submit", only_first)
+            patch.setattr(dynamodb_jobs, "_MOST_BYTES", 0)  # No transaction holds the group.
+            patch.setattr(DynamoJobs, "submit_together", only_first)
             assert both.call(event)[0] == 503
         access = Access(members=SPEECH.access.members, default_for=SPEECH.access.members)
         share(replace(SHARING, projects=(replace(VISION, access=access), SPEECH)))

@@ -57,7 +57,7 @@ class SlowStore(MemoryStore):
 
 class SlowJobs(MemoryJobs):
     def __init__(self, store: SlowStore) -> None:
-        super().__init__(store._state, store.counters)
+        super().__init__(store._state, store.counters, store.groups)
         self._store = store
 
     def submit(self, job, request, **how):

@@ -572,7 +572,7 @@ def test_a_back_off_that_is_over_hides_no_reason():
 class LaggingStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
-        self.jobs: LaggingJobs = LaggingJobs(self._state, self.counters)
+        self.jobs: LaggingJobs = LaggingJobs(self._state, self.counters, self.groups)
 
 
 class LaggingJobs(MemoryJobs):

@@ -282,7 +282,6 @@ class _Live:
         for group in self._scenario.configuration().groups:
             self._store.groups.open(group.name, digest="", now=0)
             self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
-            self._store.groups.close(group.name)
 
     def _configure(self) -> None:
         document = written(_settings(self._scenario, self._pools.values()))

@@ -21,6 +21,10 @@ class CallerLimits:
     priority: int = 0
     """The largest priority."""
 
+    def never_hold(self, number: int) -> bool:
+        """Whether so many new jobs at once are more than the limits ever allow."""
+        return 0 < self.waiting < number or 0 < self.submissions < number
+
 
 NO_LIMIT = CallerLimits()
 

@@ -112,6 +112,8 @@ class Opening:
     digest: str
     at: Moment
     """When it was last begun (ms)."""
+    members: tuple[str, ...] = ()
+    """Empty: a version before 0.3 has begun it, and its members wait for the group's entry."""
     withdrawn: bool = False
     """Whether its members are being cancelled, because the submission was not finished."""
 

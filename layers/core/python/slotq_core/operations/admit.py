@@ -23,6 +23,7 @@ from slotq_core.errors import (
 from slotq_core.model.caller_limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.projects import Project
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Configuration, NoSuchLine, StoredAlready
@@ -54,39 +55,45 @@ class Admitter:
         self._store, self._clock = store, clock
 
     @contextmanager
-    def counted(self, job: Job, configuration: Configuration) -> Iterator[LineRights]:
-        """Count the new job while the caller stores it; yield what it may do about lines. A refusal
-        inside the block takes the count back; so does NoSuchLine, which becomes one.
+    def counted(self, jobs: Sequence[Job], configuration: Configuration) -> Iterator[LineRights]:
+        """Count new jobs of one caller and one project while the caller stores them together; yield
+        what they may do about lines. A refusal or a conflict inside the block takes the count back;
+        NoSuchLine becomes a refusal.
 
         A name that another job has is a refusal that the caller could have known: it stays counted
         in its minute, or guessing names would have no limit. Repeating a submission is free.
         Raises PriorityTooHigh and LimitReached.
         """
-        _check_rights(job, configuration)
+        for job in jobs:
+            _check_rights(job, configuration)
         if not _counts(configuration):
             yield ANY_LINE
             return
         taken: list[_Taken] = []
-        use = CallerUse()
+        use, number = CallerUse(), len(jobs)
+        caller, lines = jobs[0].submitter, len({*map(line_of, jobs)})
         try:
-            self._take(lambda now: self._try(job, now, taken), configuration)
+            self._take(lambda now: self._try(jobs, now, taken), configuration)
             use = next((counter.use for counter in taken if counter.of_caller), use)
-            yield self._line_rights(job.submitter, configuration, use)
-        except (Refused, NoSuchLine) as error:
+            yield self._line_rights(caller, configuration, use, lines)
+        except (Refused, Conflict) as error:
             guessed = isinstance(error, NameTaken) and not isinstance(error, StoredAlready)
             for counter in taken:
                 minute = None if guessed and counter.of_caller else counter.minute
-                self._store.counters.give_back(counter.name, minute=minute)
+                self._store.counters.give_back(counter.name, minute=minute, number=number)
             if isinstance(error, NoSuchLine):
-                raise self._line_refusal(job.submitter, configuration, use) from None
+                raise self._line_refusal(caller, configuration, use) from None
             raise
 
-    def _line_rights(self, caller: str, configuration: Configuration, use: CallerUse) -> LineRights:
+    def _line_rights(
+        self, caller: str, configuration: Configuration, use: CallerUse, lines: int = 1
+    ) -> LineRights:
+        """What new jobs for so many lines may do about them."""
         limits = configuration.limits
         if not limits.lines:
             return ANY_LINE
         opens = caller_limits.opens_lines(limits, configuration.use)
-        if not (opens and use.lines < caller_limits.lines_of_one(limits)):
+        if not (opens and use.lines + lines <= caller_limits.lines_of_one(limits)):
             return LineRights(opens_line=False)
         return LineRights(opener=caller_limits.counted_as(limits, caller, configuration.people))
 
@@ -173,7 +180,7 @@ class Admitter:
             yield
             return
         configuration, taken = self._store.configuration.read(), list[_Taken]()
-        count = self._counting(taken)
+        count = self._counting(taken, 1)
         self._take(
             lambda now: self._of_project(now.sharing.project(job.project), count), configuration
         )
@@ -251,10 +258,10 @@ class Admitter:
             raise refused
 
     def _try(
-        self, job: Job, configuration: Configuration, taken: list[_Taken]
+        self, jobs: Sequence[Job], configuration: Configuration, taken: list[_Taken]
     ) -> LimitReached | None:
-        """Count one submission of the caller and the project; note in `taken` what is counted."""
-        count = self._counting(taken)
+        """Count submissions of the caller and the project; note in `taken` what is counted."""
+        count, job = self._counting(taken, len(jobs)), jobs[0]
         by_caller = configuration.limits.count_anything and not any(
             counter.of_caller for counter in taken
         )
@@ -304,12 +311,13 @@ class Admitter:
 
         return look
 
-    def _counting(self, taken: list[_Taken]) -> _Ask:
-        """Counts one submission, unless a limit is reached; notes in `taken` what is counted."""
+    def _counting(self, taken: list[_Taken], number: int) -> _Ask:
+        """Counts so many submissions, unless a limit leaves too little room; notes in `taken` what
+        is counted."""
 
         def count(counter: _Taken, own: CallerLimits) -> CallerUse | None:
             counters = self._store.counters
-            found = counters.count(counter.name, minute=counter.minute, limits=own)
+            found = counters.count(counter.name, minute=counter.minute, limits=own, number=number)
             if found is not None:
                 taken.append(replace(counter, use=found))
                 return None

@@ -165,6 +165,8 @@ def _held(job: Job) -> Reason | None:
 
 def looked_into(job: Job, world: World, now: int) -> Status:
     """Return the full explanation of why the job waits."""
+    if job.group in world.unfinished:
+        return Status(job=job, reason=GroupNotWhole(group=job.group))
     ahead = world.ahead_of(job) if job.waits else None
     planned = explained(world, now, job)
     outlook = planned.outlook
@@ -206,17 +208,25 @@ def statuses(
     planned: Plan,
     waiting: Iterable[Job] | None,
     yields: Iterable[Yielded] = (),
+    *,
+    unfinished: Container[str] = (),
 ) -> list[Status]:
     """Return these jobs' statuses in the order of the queue: jobs that hold slots, waiting jobs,
     jobs that wait for a time, ended jobs (the latest first). A job that changed while the states
-    were read, and is there twice, counts as last changed.
+    were read, and is there twice, counts as last changed. `unfinished`: groups whose submission is
+    not finished.
 
     `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
     not all of them are known, and no job gets a place.
     """
     place = {} if waiting is None else places(waiting, yields)
     latest = {job.name: job for job in sorted(jobs, key=lambda job: job.version)}
-    shown = [_placed(job, planned, _ahead(place.get(job.name))) for job in latest.values()]
+    shown = [
+        Status(job=job, reason=GroupNotWhole(group=job.group))
+        if job.group in unfinished and job.waits
+        else _placed(job, planned, _ahead(place.get(job.name)))
+        for job in latest.values()
+    ]
     last = last_yields(yields)
     return sorted(shown, key=lambda status: _as_listed(status, last))
 

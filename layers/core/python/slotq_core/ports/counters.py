@@ -51,16 +51,19 @@ class Counters(Protocol):
         conditional update. Without a minute, count one more waiting job that is not a
         submission."""
 
-    def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
-        """Do the same, and return the use; None if the limits do not allow it."""
+    def count(
+        self, caller: str, *, minute: int | None, limits: CallerLimits, number: int = 1
+    ) -> CallerUse | None:
+        """Do the same for so many submissions at once, and return the use; None if the limits do
+        not allow all of them."""
 
     def opened(self, caller: str) -> None:
         """Note a line that a submission of the caller has opened. It costs no call: the caller's
         next count includes it, and if this process ends before, the next audit does."""
 
-    def give_back(self, caller: str, *, minute: int | None) -> None:
-        """Give back the count of a submission that was not kept. Without a minute, only among the
-        waiting jobs: the submission stays counted in its minute."""
+    def give_back(self, caller: str, *, minute: int | None, number: int = 1) -> None:
+        """Give back the count of submissions that were not kept. With None, only among the waiting
+        jobs: the submissions stay counted in their minute."""
 
     def open_line(self, caller: str, *, minute: int | None, lines: int, submissions: int) -> bool:
         """Count one more line that the caller opens, if the caller has opened fewer than `lines`

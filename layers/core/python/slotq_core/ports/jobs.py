@@ -8,7 +8,7 @@ from typing import Protocol
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.ports.stored import Mark
+from slotq_core.ports.stored import Mark, NewJob
 from slotq_core.ports.training import Request
 
 
@@ -34,6 +34,25 @@ class StoredJobs(Protocol):
         watched members, and all jobs that it waits for, live and are `followed`. Raises NoSuchLine
         if the job needs a new line and `opens_line` is false. `opener`: the counter's name of the
         caller who pays for a new line (`Counters.opened`); empty: no caller.
+        """
+
+    def fitting(self, new: Sequence[NewJob], *, group: StoredGroup | None = None) -> int:
+        """How many of these jobs, the first ones, `submit_together` can store at once; at least
+        one. Reads nothing. Raises InvalidRequest for a request that cannot be stored at all."""
+
+    def submit_together(
+        self,
+        new: Sequence[NewJob],
+        *,
+        group: StoredGroup | None = None,
+        opens_line: bool = True,
+        opener: str = "",
+    ) -> list[Job]:
+        """Store new jobs and their requests, all or none, as `submit` does; as many as `fitting`.
+
+        `group`: the record of the group that is whole with them. It is stored with them, and
+        Conflict is raised if there is one, or if a submission of its name is open. The jobs may
+        come after each other.
         """
 
     def has_line_of(self, job: Job) -> bool:
@@ -90,23 +109,23 @@ class StoredJobs(Protocol):
 class Groups(Protocol):
     """The groups that users have submitted: their records and their openings.
 
-    A group exists from the moment that its record is kept. Before, its submission is an opening:
-    its members are stored, and wait for the group's entry (`model.groups.entry_of`). After, they
-    enter their lines, and then the opening is closed. Any handler that finds an opening can finish
-    the work.
+    A group exists from the moment that its record is kept. One that a single transaction holds is
+    stored at once (`StoredJobs.submit_together`). The submission of a larger one is an opening
+    first: its members are stored in their lines, where no load counts them while there is no
+    record. Keeping the record ends the opening.
 
     Every read is strongly consistent. Methods may raise Unavailable.
     """
 
     def get(self, name: str) -> StoredGroup | None: ...
 
-    def open(self, name: str, *, digest: str, now: int) -> None:
-        """Begin a submission, or begin the same one again. Raises Conflict while another one of
-        that name is open, or this one is being withdrawn."""
+    def open(self, name: str, *, digest: str, now: int, members: Sequence[str] = ()) -> bool:
+        """Begin a submission, or begin the same one again. Returns whether it had begun before.
+        Raises Conflict while another one of that name is open, or this one is being withdrawn."""
 
     def keep(self, stored: StoredGroup) -> None:
-        """Store the record. Raises Conflict if there is one, or if the submission is not open or is
-        being withdrawn."""
+        """Store the record and forget the opening. Raises Conflict if there is a record, or if the
+        submission is not open or is being withdrawn."""
 
     def openings(self) -> Sequence[Opening]:
         """All openings, in any order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -131,6 +131,8 @@ class World:
     """A decision to finish before any other."""
     undecidable: str = ""
     """Why nothing may be decided at all, although everything else goes on; usually empty."""
+    unfinished: frozenset[str] = frozenset()
+    """The groups whose submission is not finished. Their jobs are not in the snapshot."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
     ended: tuple[Job, ...] = ()
@@ -216,6 +218,16 @@ class StoredAlready(NameTaken):
     def __init__(self, name: str, job: Job | None = None) -> None:
         super().__init__(f"a job named {name} exists already", field="TrainingJobName")
         self.job = job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """A job to be stored."""
+
+    job: Job
+    request: Request
+    watched: Sequence[str] = ()
+    """Of each group that it waits for, a member whose end is handed on to it."""
 
 
 class NoSuchLine(Conflict):

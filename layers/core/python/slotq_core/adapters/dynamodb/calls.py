@@ -19,7 +19,7 @@ from slotq_core.adapters.dynamodb.layout.expressions import Expression
 from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.table import Key
-from slotq_core.adapters.dynamodb.transactions import Action
+from slotq_core.adapters.dynamodb.transactions import Action, key_in
 from slotq_core.errors import (
     ConditionFalse,
     Conflict,
@@ -101,7 +101,7 @@ def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[t
     cause = error.__cause__
     codes = cancellation_codes(cause) if isinstance(cause, ClientError) else []
     return {
-        _key_in(action)
+        key_in(action)
         for action, code in zip(actions, codes, strict=False)
         if code == "ConditionalCheckFailed"
     }
@@ -111,12 +111,6 @@ def with_pools(error: Conflict, pools: frozenset[str]) -> Conflict:
     """Return the error with the pools whose ledgers had changed; a collision of two transactions is
     returned unchanged."""
     return error if isinstance(error, Contended) else ConditionFalse(str(error), pools=pools)
-
-
-def _key_in(action: Mapping[str, Any]) -> tuple[str, str]:
-    (contents,) = action.values()
-    key = contents.get("Item") or contents["Key"]
-    return key["pk"]["S"], key["sk"]["S"]
 
 
 def item_in_the_way(error: Conflict) -> dict[str, Any] | None:

@@ -6,16 +6,16 @@ both are cached.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import opening_of, stored_group_of, write_group
+from slotq_core.adapters.dynamodb.layout.items import opening_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
-from slotq_core.adapters.dynamodb.transactions import check, put, update
+from slotq_core.adapters.dynamodb.transactions import check, group_actions, update
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.groups import Group, Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
@@ -39,17 +39,12 @@ class DynamoGroups:
         except UNREADABLE:
             raise NotUnderstood(f"the record of group {name} cannot be read") from None
 
-    def open(self, name: str, *, digest: str, now: int) -> None:
-        self._calls.update(table.opening_key(name), expressions.open_group(name, digest, now))
+    def open(self, name: str, *, digest: str, now: int, members: Sequence[str] = ()) -> bool:
+        begin = expressions.open_group(name, digest, now, members)
+        return self._calls.replaced(table.opening_key(name), begin) is not None
 
     def keep(self, stored: StoredGroup) -> None:
-        key, opening = (of(stored.group.name) for of in (table.group_key, table.opening_key))
-        self._calls.transact(
-            [
-                put(self._calls.table, key, write_group(stored), expressions.is_new()),
-                check(self._calls.table, opening, expressions.is_open(stored.digest)),
-            ]
-        )
+        self._calls.transact(group_actions(self._calls.table, stored, is_open=True))
 
     def openings(self) -> list[Opening]:
         """Return the openings. An unreadable one is left to an operator."""

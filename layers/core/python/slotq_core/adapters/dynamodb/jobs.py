@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 
-from slotq_core.adapters.dynamodb.calls import Contended, TableCalls, item_in_the_way
+from slotq_core.adapters.dynamodb.calls import Contended, TableCalls, item_in_the_way, refused_keys
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import attempt_of, entry_time_of
@@ -22,18 +23,30 @@ from slotq_core.adapters.dynamodb.layout.validation import (
 from slotq_core.adapters.dynamodb.line_bounds import TouchedLines, checked_line
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
-from slotq_core.adapters.dynamodb.transactions import submit_actions
-from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, Unavailable
+from slotq_core.adapters.dynamodb.transactions import Action, batch_actions, submit_actions
+from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counters
-from slotq_core.ports.stored import AwaitedEnded, Mark, NoSuchLine, StoredAlready, Witness
+from slotq_core.ports.stored import (
+    AwaitedEnded,
+    Mark,
+    NewJob,
+    NoSuchLine,
+    StoredAlready,
+    Witness,
+)
 from slotq_core.ports.training import Request
 from slotq_core.storage import stored_request
 from slotq_core.timestamps import iso
 
 _SUBMIT_TRIES = 4
+
+_MOST_BYTES = 3_500_000
+"""The most that jobs with their requests take in one transaction, reckoned; DynamoDB's limit for
+the whole is 4 MB."""
 
 
 class DynamoJobs:
@@ -49,8 +62,11 @@ class DynamoJobs:
         lines: LineReader,
         clock: Callable[[], int],
         witness: Witness,
+        most_actions: int,
     ) -> None:
-        """Set up the jobs. `clock` gives the time (ms). `witness` sees each stored job."""
+        """Set up the jobs. `clock` gives the time (ms). `witness` sees each stored job.
+        `most_actions`: in one transaction."""
+        self._most_actions = most_actions
         self._calls, self._configuration = calls, configuration
         self._quarantine, self._counters = quarantine, counters
         self._lines, self._clock, self._witness = lines, clock, witness
@@ -65,15 +81,57 @@ class DynamoJobs:
         opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
-        kept = replace(job, version=1)
-        packed = stored_request.pack(request)
-        actions = submit_actions(self._calls.table, kept, packed, watched)
-        line = checked_line(line_of(job))
-        arriving = 1 if job.project and job.waits else 0
-        if arriving or not self._touched.lately(job):
-            # Before the transaction: inside, submissions to one line would collide.
+        new = [NewJob(job=job, request=request, watched=watched)]
+        (kept,) = self.submit_together(new, opens_line=opens_line, opener=opener)
+        return kept
+
+    def fitting(self, new: Sequence[NewJob], *, group: StoredGroup | None = None) -> int:
+        actions, size = 0 if group is None else 2, 0
+        for number, each in enumerate(_packed(new)):
+            takes = submit_actions(self._calls.table, *each)
+            actions += len(takes)
+            size += 2 * len(json.dumps(takes[0])) + len(each[1])
+            if number and (actions > self._most_actions or size > _MOST_BYTES):
+                return number
+        return len(new)
+
+    def submit_together(
+        self,
+        new: Sequence[NewJob],
+        *,
+        group: StoredGroup | None = None,
+        opens_line: bool = True,
+        opener: str = "",
+    ) -> list[Job]:
+        packed = [*_packed(new)]
+        actions = batch_actions(self._calls.table, packed, group)
+        self._touch([each.job for each in new], opens_line=opens_line, opener=opener)
+        for _ in range(_SUBMIT_TRIES):
+            try:
+                self._calls.transact(actions)
+            except Contended:
+                continue
+            except Conflict as conflict:
+                raise _refusal(conflict, actions, [each.job for each in new]) from None
+            kept = [job for job, _, _ in packed]
+            for job in kept:
+                self._witness.submitted(job)
+            return kept
+        raise Unavailable(f"{new[0].job.name}: another submission is using this name; try again")
+
+    def _touch(self, jobs: Sequence[Job], *, opens_line: bool, opener: str) -> None:
+        """Touch the lines of new jobs. Before the transaction: inside, submissions to one line
+        would collide. Raises NoSuchLine."""
+        lines: dict[str, list[Job]] = {}
+        for job in jobs:
+            lines.setdefault(checked_line(line_of(job)), []).append(job)
+        for line, members in lines.items():
+            first = members[0]
+            arriving = sum(1 for job in members if job.project and job.waits)
+            if not arriving and self._touched.lately(first):
+                continue
             touch = expressions.touch_line(
-                job.entry_time, known=not opens_line, arriving=arriving, opener=opener
+                first.entry_time, known=not opens_line, arriving=arriving, opener=opener
             )
             try:
                 before = self._calls.replaced(table.line_key(line), touch)
@@ -81,20 +139,7 @@ class DynamoJobs:
                 raise NoSuchLine(f"there is no line {line}") from None
             if opener and not before:
                 self._counters.opened(opener)
-            self._touched.note(job)
-        for _ in range(_SUBMIT_TRIES):
-            try:
-                self._calls.transact(actions)
-            except Contended:
-                continue
-            except Conflict as conflict:
-                there = item_in_the_way(conflict)
-                if there is None and job.awaited:
-                    raise AwaitedEnded(job.name) from None
-                raise StoredAlready(job.name, whole_job(there)) from None
-            self._witness.submitted(kept)
-            return kept
-        raise Unavailable(f"{job.name}: another submission is using this name; try again")
+            self._touched.note(first)
 
     def has_line_of(self, job: Job) -> bool:
         return self._calls.item(table.line_key(checked_line(line_of(job)))) is not None
@@ -250,3 +295,22 @@ class DynamoJobs:
             consistent=False,
         )
         return [job for item in items if (job := whole_job(item))]
+
+
+def _packed(new: Sequence[NewJob]) -> Iterator[tuple[Job, bytes, Sequence[str]]]:
+    """Yield each job in its first version with its packed request and what it watches."""
+    for each in new:
+        yield replace(each.job, version=1), stored_request.pack(each.request), each.watched
+
+
+def _refusal(conflict: Conflict, actions: Sequence[Action], jobs: Sequence[Job]) -> SlotQError:
+    """Return what a refused submission means: a name is taken, or what a job comes after has ended,
+    or the group has been stored or begun by another handler."""
+    refused = refused_keys(conflict, actions)
+    taken = next((job.name for job in jobs if table.job_key(job.name) in refused), None)
+    if taken is not None:
+        return StoredAlready(taken, whole_job(item_in_the_way(conflict)))
+    if any(pk == table.OPENING or pk.startswith(table.GROUP_PREFIX) for pk, _ in refused):
+        return conflict
+    awaiting = next((job.name for job in jobs if job.awaited), None)
+    return StoredAlready(jobs[0].name) if awaiting is None else AwaitedEnded(awaiting)

@@ -75,6 +75,7 @@ class DynamoStore:
             lines=lines,
             clock=clock,
             witness=seen_by,
+            most_actions=most_actions,
         )
         self.decisions = DynamoDecisions(
             calls,

@@ -14,8 +14,14 @@ from slotq_core.adapters.dynamodb.layout.changed_items import (
     changed_items,
     request_item,
 )
-from slotq_core.adapters.dynamodb.layout.items import items_of, keyed, write_in_parts
+from slotq_core.adapters.dynamodb.layout.items import (
+    items_of,
+    keyed,
+    write_group,
+    write_in_parts,
+)
 from slotq_core.adapters.dynamodb.layout.records import Item, write
+from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import TERMINAL_STATES, Job
 from slotq_core.ports.stored import Change, Part
 from slotq_core.storage.ends import HISTORY
@@ -53,6 +59,33 @@ def submit_actions(
         for other in dict.fromkeys((*job.awaited_jobs, *watched))
     ]
     return [first, *(put(name, key, item) for key, item in items.items()), *awaited]
+
+
+def batch_actions(
+    name: str, new: Sequence[tuple[Job, bytes, Sequence[str]]], group: StoredGroup | None = None
+) -> list[Action]:
+    """Return the actions of several submissions at once, and of the record of their group. `new`:
+    each job with its packed request and the members that it watches. An item is examined once, and
+    not at all where the same transaction writes it."""
+    own = {table.job_key(job.name) for job, _, _ in new}
+    actions: dict[table.Key, Action] = {}
+    for job, packed, watched in new:
+        for action in submit_actions(name, job, packed, watched):
+            key = key_in(action)
+            if "ConditionCheck" not in action or key not in own:
+                actions[key] = action
+    record = group_actions(name, group, is_open=False) if group else []
+    return [*actions.values(), *record]
+
+
+def group_actions(name: str, stored: StoredGroup, *, is_open: bool) -> list[Action]:
+    """Return the actions that keep a group's record. `is_open`: its submission is open, and ends by
+    this; else no submission of that name may be open."""
+    key, opening = (of(stored.group.name) for of in (table.group_key, table.opening_key))
+    record = put(name, key, write_group(stored), expressions.is_new())
+    if is_open:
+        return [record, delete(name, opening, expressions.is_open(stored.digest))]
+    return [record, check(name, opening, expressions.is_new())]
 
 
 def fitting(
@@ -166,6 +199,13 @@ def activity_of(written: object) -> str:
     return hashlib.sha256(json.dumps(written, sort_keys=True, default=str).encode()).hexdigest()[
         :16
     ]
+
+
+def key_in(action: Mapping[str, Any]) -> table.Key:
+    """Return the key of the action's item."""
+    (contents,) = action.values()
+    key = contents.get("Item") or contents["Key"]
+    return key["pk"]["S"], key["sk"]["S"]
 
 
 def put(

@@ -32,14 +32,19 @@ class MemoryCounters:
     def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
         return self.count(caller, minute=minute, limits=limits) is not None
 
-    def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
+    def count(
+        self, caller: str, *, minute: int | None, limits: CallerLimits, number: int = 1
+    ) -> CallerUse | None:
         with self._lock:
             use = self._use(caller, minute)
-            if limits.waiting and use.waiting >= limits.waiting:
+            if limits.never_hold(number):
                 return None
-            if minute is not None and 0 < limits.submissions <= use.submissions:
+            if limits.waiting and use.waiting > limits.waiting - number:
                 return None
-            self._add(caller, minute, 1)
+            submitted = limits.submissions and minute is not None
+            if submitted and use.submissions > limits.submissions - number:
+                return None
+            self._add(caller, minute, number)
             return self._use(caller, minute)
 
     def opened(self, caller: str) -> None:
@@ -58,11 +63,11 @@ class MemoryCounters:
             self._add(caller, minute, 1, waiting=0)
             return True
 
-    def give_back(self, caller: str, *, minute: int | None) -> None:
+    def give_back(self, caller: str, *, minute: int | None, number: int = 1) -> None:
         with self._lock:
-            if self._waiting.get(caller, 0) <= 0:
+            if self._waiting.get(caller, 0) < number:
                 return
-            self._add(caller, minute, -1)
+            self._add(caller, minute, -number)
 
     def use(self, caller: str, *, minute: int) -> CallerUse:
         with self._lock:

@@ -13,7 +13,7 @@ from slotq_core.model.groups import Opening, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counters
-from slotq_core.ports.stored import AwaitedEnded, Mark, StoredAlready
+from slotq_core.ports.stored import AwaitedEnded, Mark, NewJob, StoredAlready
 from slotq_core.ports.training import Request
 from slotq_core.storage import stored_request
 
@@ -21,8 +21,8 @@ from slotq_core.storage import stored_request
 class MemoryJobs:
     """In-memory jobs, safe for threads."""
 
-    def __init__(self, state: State, counters: Counters) -> None:
-        self._state, self._counters = state, counters
+    def __init__(self, state: State, counters: Counters, groups: MemoryGroups) -> None:
+        self._state, self._counters, self._groups = state, counters, groups
 
     @one_at_a_time
     def submit(
@@ -34,18 +34,42 @@ class MemoryJobs:
         opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
-        packed = stored_request.pack(request)
-        opens = self._state.check_line(job, opens_line=opens_line, opener=opener)
-        if job.name in self._state.jobs:
-            raise StoredAlready(job.name, self._state.jobs[job.name])
-        if not all(
-            _is_awaited(self._state.jobs.get(name)) for name in (*job.awaited_jobs, *watched)
-        ):
-            raise AwaitedEnded(job.name)
-        self._state.requests[job.name] = packed
-        if opens:
+        new = [NewJob(job=job, request=request, watched=watched)]
+        (kept,) = self.submit_together(new, opens_line=opens_line, opener=opener)
+        return kept
+
+    def fitting(self, new: Sequence[NewJob], *, group: StoredGroup | None = None) -> int:
+        for each in new:
+            stored_request.pack(each.request)
+        return len(new)
+
+    @one_at_a_time
+    def submit_together(
+        self,
+        new: Sequence[NewJob],
+        *,
+        group: StoredGroup | None = None,
+        opens_line: bool = True,
+        opener: str = "",
+    ) -> list[Job]:
+        packed = {each.job.name: stored_request.pack(each.request) for each in new}
+        lines = {line_of(each.job): each.job for each in new}
+        opens = [
+            self._state.check_line(job, opens_line=opens_line, opener=opener)
+            for job in lines.values()
+        ]
+        for each in new:
+            if (known := self._state.jobs.get(each.job.name)) is not None:
+                raise StoredAlready(each.job.name, known)
+            outside = {*each.job.awaited_jobs, *each.watched} - packed.keys()
+            if not all(_is_awaited(self._state.jobs.get(name)) for name in outside):
+                raise AwaitedEnded(each.job.name)
+        if group is not None:
+            self._groups.keep_whole(group)
+        for _ in filter(None, opens):
             self._counters.opened(opener)
-        return self._state.keep(replace(job, version=1))
+        self._state.requests |= packed
+        return [self._state.keep(replace(each.job, version=1)) for each in new]
 
     @one_at_a_time
     def has_line_of(self, job: Job) -> bool:
@@ -144,12 +168,21 @@ class MemoryGroups:
     def get(self, name: str) -> StoredGroup | None:
         return self._kept.get(name)
 
-    def open(self, name: str, *, digest: str, now: int) -> None:
+    def open(self, name: str, *, digest: str, now: int, members: Sequence[str] = ()) -> bool:
         with self._lock:
             there = self._open.get(name)
             if there and (there.withdrawn or there.digest != digest):
                 raise Conflict(f"another submission of group {name} is open")
-            self._open[name] = Opening(name=name, digest=digest, at=now)
+            self._open[name] = Opening(name=name, digest=digest, at=now, members=tuple(members))
+            return there is not None
+
+    def keep_whole(self, stored: StoredGroup) -> None:
+        """Keep the record of a group that nobody has begun to submit. Raises Conflict."""
+        name = stored.group.name
+        with self._lock:
+            if name in self._open or name in self._kept:
+                raise Conflict(f"there is a group {name}, or a submission of it")
+            self._kept[name] = stored
 
     def keep(self, stored: StoredGroup) -> None:
         name = stored.group.name
@@ -160,6 +193,7 @@ class MemoryGroups:
             if name in self._kept:
                 raise Conflict(f"there is a group {name}")
             self._kept[name] = stored
+            del self._open[name]
 
     def openings(self) -> tuple[Opening, ...]:
         with self._lock:

@@ -32,7 +32,7 @@ class MemoryStore:
         self.usage = MemoryUsage(state.active)
         self.groups = MemoryGroups()
         self.scheduler = MemoryScheduler()
-        self.jobs = MemoryJobs(state, self.counters)
+        self.jobs = MemoryJobs(state, self.counters, self.groups)
         self.configuration = MemoryConfiguration(state, self.counters, self.usage)
         self.worlds = MemoryWorlds(state, self.configuration, self.groups, self.usage)
         self.decisions = MemoryDecisions(state, self.usage, most_changes=most_changes)

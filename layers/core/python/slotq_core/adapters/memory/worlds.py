@@ -53,10 +53,9 @@ class MemoryWorlds:
             self._configuration.read().by_user,
             bool(self._configuration.sharing.projects),
         )
-        groups = self._groups_of(
-            (Line.parse(line).group for line in self._state.index.lines()), now
-        )
-        for line in self._state.index.lines():
+        named = {line: Line.parse(line).group for line in self._state.index.lines()}
+        groups = self._groups_of(named.values(), now)
+        for line in (line for line, group in named.items() if not group or group in groups):
             count = read_at_first(
                 Line.parse(line), self._state.pools, groups, by_user=apart, shares=shares
             )
@@ -75,6 +74,7 @@ class MemoryWorlds:
         return replace(
             world,
             snapshot=snapshot,
+            unfinished=frozenset(named.values()) - {"", *groups},
             ended=ended,
             more=more,
             keep_bounds=lambda: self._forget_yields(snapshot, now),
@@ -82,10 +82,10 @@ class MemoryWorlds:
 
     @one_at_a_time
     def load_all(self, now: int) -> World:
-        waiting, (due, _) = (
-            self._state.of(self._state.index.waiting()),
-            due_and_ended(self._state.of(self._state.index.due())),
-        )
+        everyone = self._state.of(self._state.index.waiting())
+        groups = self._groups_of((job.group for job in everyone), now)
+        waiting = [job for job in everyone if not job.group or job.group in groups]
+        due, _ = due_and_ended(self._state.of(self._state.index.due()))
         return self._world(self._state.of(self._state.index.active), waiting, due, now)
 
     @one_at_a_time

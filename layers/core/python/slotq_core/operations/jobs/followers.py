@@ -118,6 +118,10 @@ class Followers:
         whether all are changed. Raises Unavailable after `_TRIES` conflicts over one job."""
         return self._change(self._store.jobs.followers(awaited), awaited, after, until=until)
 
+    def change_all(self, jobs: Iterable[Job], after: Callable[[Job], Job], *, until: int) -> bool:
+        """Do the same with these jobs, whatever they wait for."""
+        return self._change(jobs, "", after, until=until)
+
     def _change(
         self, jobs: Iterable[Job], awaited: str, after: Callable[[Job], Job], *, until: int
     ) -> bool:
@@ -138,7 +142,8 @@ class Followers:
         assert job is not None
         name = job.name
         for _ in range(_TRIES):
-            if job is None or awaited not in job.waits_for or (new := after(job)) == job:
+            done = job is None or (awaited and awaited not in job.waits_for)
+            if done or job is None or (new := after(job)) == job:
                 return
             try:
                 self._store.decisions.commit([Change(before=job, after=new)])

@@ -1,9 +1,9 @@
-"""Accept submissions of groups (`ports.groups` says when a group exists).
+"""Take groups of jobs in (`ports.jobs.Groups` says when a group exists).
 
-A submission passes every member through admission first. Then it stores the members, which wait for
-the group's entry and are in no line. Then it stores the record, and the group exists. Then the
-members enter their lines. Each step may be repeated: the same body again, or the tick, continues
-after a dead handler.
+A group that one transaction holds is stored at once, with its record. A larger one is judged whole;
+then its members are stored, where no pass sees them yet; then the record, by which the group
+exists. Each step may be repeated, so the same body again goes on where a handler has died. The tick
+withdraws what nobody has finished.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.admission.dependencies import Predecessors, after_end_of, check_members
 from slotq_core.admission.gangs import check_room
-from slotq_core.admission.submission import After
+from slotq_core.admission.submission import Admitted, After
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import (
     Conflict,
@@ -49,11 +49,10 @@ FINISHED_WITHIN = 3_600_000
 cancelled."""
 
 _BUDGET = 20_000
-"""How long (ms) one request stores members and puts them into their lines. The same request again,
-or the tick, continues."""
+"""How long one request stores members (ms). The same request again goes on."""
 
-_TOGETHER = 64
-"""Members that are stored between two checks of the time."""
+_TOGETHER = 128
+"""Members that are stored between two looks at the clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,8 +101,10 @@ class _Judged:
     """The request of the member whose output location is the rendezvous of a gang: the one that
     ends the gang, else the first."""
     missing: Sequence[Sequence[int]]
-    """The numbers of the members that an earlier request has not stored, in waves: a member depends
-    only on members of earlier waves."""
+    """The numbers of the members that an earlier request has not stored, in waves: each comes after
+    members of earlier waves only."""
+    admitted: Sequence[Admitted]
+    """All members, as they are to be stored."""
     asked: Mapping[After, Predecessors]
     """The predecessors of members outside the group."""
     notices: Mapping[str, tuple[str, ...]]
@@ -164,15 +165,13 @@ class GroupsOfJobs:
         """
         until = self._clock.now() + _BUDGET
         known = self._known(wanted, submitter)
-        stored, notices = (known, {}) if known else self._stored(wanted, submitter, until)
-        self._enter(wanted.name, until=until)
+        if known is None:
+            status = self._stored(wanted, submitter, until)
+        else:
+            self._enter(wanted.name, until=until)
+            status = self._lookup.shown(known, submitter)
         self._wake()
-        shown = self._lookup.shown(stored, submitter)
-        members = {
-            name: replace(member, notices=(*member.notices, *notices.get(name, ())))
-            for name, member in shown.members.items()
-        }
-        return replace(shown, members=members)
+        return status
 
     def dry_run(self, wanted: NewGroup, *, submitter: str) -> GroupStatus:
         """What `submit` would do with this group now: the members that it would store, or the
@@ -182,18 +181,12 @@ class GroupsOfJobs:
         if known is not None:
             return self._lookup.shown(known, submitter)
         configuration = self._store.configuration.read()
-        judged = self._judge(wanted, submitter, configuration)
+        judged = self._judge(wanted, submitter, configuration, reading=True)
         missing = sorted(number for wave in judged.missing for number in wave)
         self._submissions.check_limits([judged.jobs[number] for number in missing], configuration)
         stored = self._record(wanted, judged, submitter, configuration)
         self._refuse_other_opening(stored)
-        members = {
-            job.name: Status(job=job, notices=judged.notices.get(job.name, ()))
-            for job in judged.jobs
-        }
-        return GroupStatus(
-            stored=stored, members=members, summary=summary_of(stored.group, judged.jobs)
-        )
+        return _status(stored, judged.jobs, judged.notices)
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
         """Continue submissions of dead handlers; cancel the members of submissions that were not
@@ -210,8 +203,9 @@ class GroupsOfJobs:
         return tuple(troubles)
 
     def _finish(self, opening: Opening, until: int) -> None:
-        if self._store.groups.get(opening.name) is not None:
-            self._enter(opening.name, until=until)
+        if self._store.groups.get(opening.name) is not None:  # Of a version before 0.3.
+            if self._enter(opening.name, until=until):
+                self._store.groups.close(opening.name)
         elif opening.withdrawn or self._clock.now() - opening.at >= FINISHED_WITHIN:
             self._withdraw(opening, until)
 
@@ -229,25 +223,32 @@ class GroupsOfJobs:
         """Whether a group with this digest is the caller's."""
         return self._lookup.is_person(submitter, digest.partition(" ")[2])
 
-    def _stored(
-        self, wanted: NewGroup, submitter: str, until: int
-    ) -> tuple[StoredGroup, Mapping[str, tuple[str, ...]]]:
-        """Store the members, then the record; or return the record, if another handler was faster.
-        Also returns notices for the user, by member. Raises GroupUnfinished if there is not enough
-        time before `until` (ms)."""
+    def _stored(self, wanted: NewGroup, submitter: str, until: int) -> GroupStatus:
+        """Store the group, whole or in parts; or return it, if another handler was faster. Raises
+        GroupUnfinished if there is no time for all members before `until` (ms)."""
         configuration = self._store.configuration.read()
-        judged = self._judge(wanted, submitter, configuration)
+        judged = self._judge(wanted, submitter, configuration, reading=False)
         stored = self._record(wanted, judged, submitter, configuration)
+        self._follow(judged)
+        whole = self._submissions.stored_together(judged.admitted, configuration, group=stored)
+        if whole is not None:
+            return _status(stored, whole, judged.notices)
+        judged = self._judge(wanted, submitter, configuration, reading=True)
         try:
-            self._store_members(wanted, judged, stored, configuration, until)
+            jobs = self._store_members(wanted, judged, stored, configuration, until)
             self._store.groups.keep(stored)
         except (Refused, Conflict) as error:
             if (known := self._known(wanted, submitter)) is not None:
-                return known, judged.notices
+                return self._lookup.shown(known, submitter)
             if isinstance(error, Refused):
                 raise
             raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
-        return stored, judged.notices
+        return _status(stored, jobs, judged.notices)
+
+    def _follow(self, judged: _Judged) -> None:
+        """Follow what members come after, but for other members."""
+        awaited = (job for each in judged.admitted for job in (*each.after, *each.watched))
+        self._followers.follow({job.name: job for job in awaited}.values())
 
     def _record(
         self, wanted: NewGroup, judged: _Judged, submitter: str, configuration: Configuration
@@ -265,14 +266,23 @@ class GroupsOfJobs:
             rendezvous=rendezvous_of(judged.request, wanted.name, now) if is_gang else "",
         )
 
-    def _judge(self, wanted: NewGroup, submitter: str, configuration: Configuration) -> _Judged:
-        """Check every member and the whole, and store nothing."""
+    def _judge(
+        self,
+        wanted: NewGroup,
+        submitter: str,
+        configuration: Configuration,
+        *,
+        reading: bool,
+    ) -> _Judged:
+        """Check every member and the whole, and store nothing. `reading`: look which members are
+        stored; else none is."""
         waves = _in_waves(wanted)
-        submitted = [submission for submission, _ in wanted.members]
-        known = self._store.at_once(self._store.jobs.get, [job.name for job in submitted])
-        ours = frozenset(job.name for job in submitted)
+        names = [submission.name for submission, _ in wanted.members]
+        known = self._store.at_once(self._store.jobs.get, names) if reading else [None] * len(names)
+        ours, awaited = frozenset(names), _awaited_by_members(wanted)
+        goal = wanted.sweep is not None and wanted.sweep.goal is not None
         asked: dict[After, Predecessors] = {}
-        jobs, requests, missing = [], {}, set()
+        jobs, admitted, requests, missing = [], [], {}, set()
         for number, (submission, request) in enumerate(wanted.members):
             with _naming(number):
                 judged = self._submissions.judged(
@@ -290,6 +300,8 @@ class GroupsOfJobs:
                 if wanted.heartbeat is not None:
                     _check_heard(judged.request)
                 jobs.append(other or judged.job)
+                followed = goal or judged.job.name in awaited
+                admitted.append(replace(judged, job=replace(judged.job, followed=followed)))
                 requests[judged.job.name] = judged.request
         projects = sorted({job.project for job in jobs})
         if len(projects) > 1:
@@ -306,6 +318,7 @@ class GroupsOfJobs:
             request=requests[wanted.ends_with or jobs[0].name],
             notices=_notices(jobs, configuration),
             missing=[[number for number in wave if number in missing] for wave in waves],
+            admitted=admitted,
             asked={
                 after: ends for after, ends in asked.items() if not ours & {*after[0], *after[1]}
             },
@@ -318,28 +331,38 @@ class GroupsOfJobs:
         stored: StoredGroup,
         configuration: Configuration,
         until: int,
-    ) -> None:
-        """Store the missing members outside all lines, wave after wave. Raises NameTaken if another
-        submission is open, and GroupUnfinished if the time runs out."""
+    ) -> list[Job]:
+        """Store the missing members, each wave behind those before it. Returns all members. Raises
+        NameTaken if another submission is open, and GroupUnfinished if the time runs out."""
         submitter = stored.submitter
-        self._open(stored)
+        begun = self._open(stored)
+        # From here on no handler stores the group whole; one may have done it before.
+        if self._store.groups.get(wanted.name) is not None:
+            raise Conflict(f"group {wanted.name} is stored already")
         self._look_again(wanted, judged, submitter)
+        if begun:
+            self._enter(wanted.name, until=until)
         asked = self._followers.all_followed(judged.asked)
-        entry = entry_of(wanted.name)
-        followed = wanted.sweep is not None and wanted.sweep.goal is not None
+        jobs = {job.name: job for job in judged.jobs}
+        numbers = {job.name: number for number, job in enumerate(judged.jobs)}
 
-        def store(number: int) -> None:
+        def store(part: Sequence[Admitted]) -> None:
+            together = self._submissions.stored_together(part, configuration)
+            if together is None:
+                together = [one(numbers[each.job.name]) for each in part]
+            jobs.update({job.name: job for job in together})
+
+        def one(number: int) -> Job:
             submission, request = wanted.members[number]
             with _naming(number):
-                self._submissions.stored(
+                return self._submissions.stored(
                     submission,
                     request,
                     submitter,
-                    entry=entry,
-                    followed=followed,
+                    followed=judged.admitted[number].job.followed,
                     configuration=configuration,
                     asked=asked,
-                )
+                ).job
 
         before = done = len(wanted.members) - sum(map(len, judged.missing))
         for some in _batches(judged.missing):
@@ -349,20 +372,26 @@ class GroupsOfJobs:
                     "stored; send the group again, and the queue goes on",
                     retry_after=1,
                 )
-            # Those that come after others one by one: their transactions examine the same jobs, and
-            # DynamoDB cancels those that do so at once.
-            after = [n for n in some if (member := wanted.members[n][0]).after or member.after_any]
-            self._at_once(store, [number for number in some if number not in after])
-            for number in after:
-                store(number)
+            # Those that come after others one after the other: their transactions examine the same
+            # jobs, and DynamoDB cancels those that do so at once.
+            admitted = [judged.admitted[number] for number in some]
+            self._at_once(
+                store,
+                [*self._submissions.in_parts([it for it in admitted if not it.job.waits_for])],
+            )
+            for part in self._submissions.in_parts([it for it in admitted if it.job.waits_for]):
+                store(part)
             done += len(some)
+        return [*jobs.values()]
 
-    def _open(self, stored: StoredGroup) -> None:
-        """Begin the submission, or begin it again. Raises NameTaken if another one is open, or this
-        one is being withdrawn, and Conflict."""
-        name = stored.group.name
+    def _open(self, stored: StoredGroup) -> bool:
+        """Begin the submission, or begin it again. Returns whether it had begun before. Raises
+        NameTaken if another one is open, or this one is being withdrawn, and Conflict."""
+        name, members = stored.group.name, stored.group.members
         try:
-            self._store.groups.open(name, digest=stored.digest, now=self._clock.now())
+            return self._store.groups.open(
+                name, digest=stored.digest, now=self._clock.now(), members=members
+            )
         except Conflict:
             self._refuse_other_opening(stored)
             raise
@@ -395,15 +424,15 @@ class GroupsOfJobs:
                 with _naming(number):
                     self._submissions.refuse_other(job, wanted.members[number][0], submitter)
 
-    def _enter(self, name: str, *, until: int) -> None:
-        """Put the members of a stored group into their lines."""
+    def _enter(self, name: str, *, until: int) -> bool:
+        """Put the members of a group into their lines that a version before 0.3 has stored outside
+        all lines. Returns whether all are."""
         entry, now = entry_of(name), self._clock.now
 
         def entered(job: Job) -> Job:
             return after_end_of(job, entry, JobState.COMPLETED, now())
 
-        if self._followers.change(entry, entered, until=until):
-            self._store.groups.close(name)
+        return self._followers.change(entry, entered, until=until)
 
     def _withdraw(self, opening: Opening, until: int) -> None:
         if not opening.withdrawn:
@@ -414,12 +443,40 @@ class GroupsOfJobs:
         message = f"the submission of its group {opening.name} was not finished within an hour"
 
         def cancelled(job: Job) -> Job:
-            return move(
-                job, JobState.CANCELLED, at=self._clock.now(), cause=NOT_WHOLE, message=message
+            return (
+                job
+                if job.terminal
+                else move(
+                    job, JobState.CANCELLED, at=self._clock.now(), cause=NOT_WHOLE, message=message
+                )
             )
 
-        if self._followers.change(entry_of(opening.name), cancelled, until=until):
+        entry = self._followers.change(entry_of(opening.name), cancelled, until=until)
+        members = self._followers.change_all(self._stored_of(opening), cancelled, until=until)
+        if entry and members:
             self._store.groups.close(opening.name)
+
+    def _stored_of(self, opening: Opening) -> list[Job]:
+        """The members that the unfinished submission has stored and that have not ended."""
+        found = self._store.at_once(self._store.jobs.get, opening.members)
+        return [job for job in found if job and job.group == opening.name and not job.terminal]
+
+
+def _status(
+    stored: StoredGroup, jobs: Sequence[Job], notices: Mapping[str, tuple[str, ...]]
+) -> GroupStatus:
+    """A group that its submitter has stored."""
+    members = {job.name: Status(job=job, notices=notices.get(job.name, ())) for job in jobs}
+    return GroupStatus(stored=stored, members=members, summary=summary_of(stored.group, jobs))
+
+
+def _awaited_by_members(wanted: NewGroup) -> set[str]:
+    """The names that members come after."""
+    return {
+        name
+        for submission, _ in wanted.members
+        for name in (*submission.after, *submission.after_any)
+    }
 
 
 def _check_heard(request: Request) -> None:

@@ -152,7 +152,9 @@ class JobLookup:
         jobs = status.as_loaded(jobs, world, asked)
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
-        return status.statuses(jobs, planned, waiting, world.snapshot.yields)
+        return status.statuses(
+            jobs, planned, waiting, world.snapshot.yields, unfinished=world.unfinished
+        )
 
     def _check_projects(self, jobs: Iterable[Job], wanted: JobFilter, to: str | None) -> None:
         """Raises NoSuchProject for a wanted project without jobs here that `to` does not know."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from slotq_core.admission.dependencies import Predecessors
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.admission.submission import Admission, Admitted, After
-from slotq_core.errors import NameTaken, Refused, Unavailable
+from slotq_core.errors import Conflict, NameTaken, Refused, Unavailable
+from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import ChangedJob
@@ -17,7 +18,7 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
+from slotq_core.ports.stored import AwaitedEnded, Configuration, NewJob, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
 
@@ -78,7 +79,7 @@ class Submissions:
         configuration = self._store.configuration.read()
         judged = self.judged(submission, request, submitter, configuration)
         if known is not None:
-            with self._admitter.counted(judged.job, configuration):
+            with self._admitter.counted([judged.job], configuration):
                 self.refuse_other(known, submission, submitter)
         self.check_limits([judged.job], configuration)
         of_bounds = notices_of_bounds(judged.job, configuration)
@@ -99,15 +100,13 @@ class Submissions:
         request: Request,
         submitter: str,
         *,
-        entry: str = "",
         followed: bool = False,
         configuration: Configuration | None = None,
         asked: Mapping[After, Predecessors] = NOTHING_ASKED,
     ) -> ChangedJob:
-        """Store the job, unless the same submission is stored already. Asks for no pass. `entry`:
-        for a member, what it waits for until its group is stored whole. `followed`: whether a pass
-        has to process its end even without dependents. `configuration`, `asked`: the configuration
-        and the predecessors of submissions, if they have just been read.
+        """Store the job, unless the same submission is stored already. Asks for no pass.
+        `followed`: whether a pass has to process its end even without dependents. `configuration`,
+        `asked`: the configuration and the predecessors of submissions, if they have just been read.
 
         Only a refusal looks whether the name is known: a repeated submission is never refused
         because a pool or a limit has changed since.
@@ -116,8 +115,7 @@ class Submissions:
             try:
                 now = configuration or self._store.configuration.read()
                 judged = self.judged(submission, request, submitter, now, asked=dict(asked))
-                after_any = (*judged.job.after_any, *([entry] if entry else ()))
-                job = replace(judged.job, after_any=after_any, followed=followed)
+                job = replace(judged.job, followed=followed)
                 return self._keep(submission, replace(judged, job=job), submitter, now)
             except AwaitedEnded:  # A job that it comes after: once more.
                 configuration, asked = None, NOTHING_ASKED
@@ -128,6 +126,38 @@ class Submissions:
                 self.refuse_other(known, submission, submitter)
                 return ChangedJob(job=known, written=False)
         raise Unavailable("the jobs that it comes after keep changing; try again")
+
+    def stored_together(
+        self,
+        admitted: Sequence[Admitted],
+        configuration: Configuration,
+        *,
+        group: StoredGroup | None = None,
+    ) -> list[Job] | None:
+        """Store new jobs of one caller and project in one transaction. Asks for no pass. The jobs
+        that they come after are followed already. `group`: the record of the group that is whole
+        with them, stored with them.
+
+        Returns None, and stores nothing, if any limit or condition is in the way, or they are too
+        many: `stored` finds out for each job what it is. Raises Unavailable.
+        """
+        new = _new(admitted)
+        if self._store.jobs.fitting(new, group=group) < len(new):
+            return None
+        try:
+            with self._admitter.counted([each.job for each in admitted], configuration) as rights:
+                return self._store.jobs.submit_together(
+                    new, group=group, opens_line=rights.opens_line, opener=rights.opener
+                )
+        except (Refused, Conflict):
+            return None
+
+    def in_parts(self, admitted: Sequence[Admitted]) -> Iterator[Sequence[Admitted]]:
+        """Yield the jobs in parts that one transaction holds."""
+        while admitted:
+            number = self._store.jobs.fitting(_new(admitted))
+            yield admitted[:number]
+            admitted = admitted[number:]
 
     def _stored_already(
         self, refusal: Refused, submission: Submission, submitter: str
@@ -193,7 +223,7 @@ class Submissions:
     ) -> ChangedJob:
         """Store a new job."""
         job = judged.job
-        with self._admitter.counted(job, configuration) as rights:
+        with self._admitter.counted([job], configuration) as rights:
             self._followers.follow((*judged.after, *judged.watched))
             watched = [group.name for group in judged.watched]
             try:
@@ -220,3 +250,10 @@ class Submissions:
             by=submitter,
             ours=ours,
         )
+
+
+def _new(admitted: Sequence[Admitted]) -> list[NewJob]:
+    return [
+        NewJob(job=each.job, request=each.request, watched=[job.name for job in each.watched])
+        for each in admitted
+    ]

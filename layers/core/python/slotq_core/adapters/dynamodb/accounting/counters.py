@@ -94,17 +94,22 @@ class DynamoCounters:
     def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
         return self.count(caller, minute=minute, limits=limits) is not None
 
-    def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
-        """Count one submission, or one waiting job. Return None if a limit is reached. A malformed
-        item is deleted and started again, so that no caller stays locked out."""
+    def count(
+        self, caller: str, *, minute: int | None, limits: CallerLimits, number: int = 1
+    ) -> CallerUse | None:
+        """Count submissions, or waiting jobs. Return None if a limit leaves no room for all. A
+        malformed item is deleted and started again, so that no caller stays locked out."""
         opened = 0
+        if limits.never_hold(number):
+            return None
         if minute is None:
-            expression = expressions.count_waiting_job(waiting=limits.waiting)
+            expression = expressions.count_waiting_jobs(number, waiting=limits.waiting)
         else:
             with self._lock:
                 opened = self._opened.pop(caller, 0)
-            expression = expressions.count_submission(
+            expression = expressions.count_submissions(
                 _attribute(minute),
+                number,
                 waiting=limits.waiting,
                 submissions=limits.submissions,
                 opened=opened,
@@ -146,12 +151,12 @@ class DynamoCounters:
                 return True
         return True  # As in `count`.
 
-    def give_back(self, caller: str, *, minute: int | None) -> None:
+    def give_back(self, caller: str, *, minute: int | None, number: int = 1) -> None:
         with suppress(Conflict, Malformed):
             expression = (
-                expressions.uncount_waiting()
+                expressions.uncount_waiting(number)
                 if minute is None
-                else expressions.uncount_submission(_attribute(minute))
+                else expressions.uncount_submissions(_attribute(minute), number)
             )
             self._calls.update(table.caller_key(caller), expression)
 

@@ -166,20 +166,22 @@ def remove_bound(bound: str) -> Expression:
     }
 
 
-def count_submission(minute: str, *, waiting: int, submissions: int, opened: int = 0) -> Expression:
-    """Count one more waiting job of a caller, and one more submission in this minute. `opened`:
-    lines that earlier submissions have opened and that are not counted yet.
+def count_submissions(
+    minute: str, number: int = 1, *, waiting: int, submissions: int, opened: int = 0
+) -> Expression:
+    """Count so many more waiting jobs of a caller, and as many submissions in this minute.
+    `opened`: lines that earlier submissions have opened and that are not counted yet.
 
-    Condition: both counts are below the caller's limits (0: no limit), if they are numbers. The
-    update itself fails on anything else.
+    Condition: neither count passes the caller's limit (0: no limit), if it is a number. The update
+    itself fails on anything else.
     """
-    counted = count_waiting_job(waiting=waiting)
+    counted = count_waiting_jobs(number, waiting=waiting)
     conditions = [counted["ConditionExpression"]] if waiting else []
     values = dict(counted["ExpressionAttributeValues"])
     if submissions:
-        conditions.append("(NOT attribute_type(#minute, :number) OR #minute < :submissions)")
-        values |= {":submissions": _number(submissions), ":number": _text("N")}
-    update, names = "ADD waiting :one, #minute :one", {"#minute": minute}
+        conditions.append("(NOT attribute_type(#minute, :number) OR #minute <= :submissions)")
+        values |= {":submissions": _number(submissions - number), ":number": _text("N")}
+    update, names = "ADD waiting :more, #minute :more", {"#minute": minute}
     if opened:
         update, names["#lines"] = f"{update}, #lines :opened", "lines"
         values[":opened"] = _number(opened)
@@ -191,26 +193,26 @@ def count_submission(minute: str, *, waiting: int, submissions: int, opened: int
     return {**built, "ConditionExpression": " AND ".join(conditions)} if conditions else built
 
 
-def count_waiting_job(*, waiting: int) -> Expression:
-    """Count one more waiting job that entered without a submission. Condition and failures are
-    those of `count_submission`."""
+def count_waiting_jobs(number: int = 1, *, waiting: int) -> Expression:
+    """Count so many more waiting jobs that no submission has brought. Condition and failures are
+    those of `count_submissions`. More than the whole limit never pass."""
     built: Expression = {
-        "UpdateExpression": "ADD waiting :one",
-        "ExpressionAttributeValues": {":one": _number(1)},
+        "UpdateExpression": "ADD waiting :more",
+        "ExpressionAttributeValues": {":more": _number(number)},
     }
     if not waiting:
         return built
-    limit = {":waiting": _number(waiting), ":number": _text("N")}
+    limit = {":waiting": _number(waiting - number), ":number": _text("N")}
     return {
         **built,
-        "ConditionExpression": "(NOT attribute_type(waiting, :number) OR waiting < :waiting)",
+        "ConditionExpression": "(NOT attribute_type(waiting, :number) OR waiting <= :waiting)",
         "ExpressionAttributeValues": {**built["ExpressionAttributeValues"], **limit},
     }
 
 
 def count_line(minute: str | None, *, lines: int, submissions: int, opened: int = 0) -> Expression:
     """Count one more line that a caller opens. With a minute, a change opens it, which counts as a
-    submission in this minute. `opened`: as in `count_submission`.
+    submission in this minute. `opened`: as in `count_submissions`.
 
     Condition: the caller has opened fewer than `lines`, and, with a minute, the count of that
     minute is below `submissions` (0: no limit), if these are numbers.
@@ -233,33 +235,33 @@ def count_line(minute: str | None, *, lines: int, submissions: int, opened: int 
     return {**built, "ExpressionAttributeValues": values}
 
 
-def uncount_submission(minute: str) -> Expression:
-    """Take back the count of a submission that was not stored. Condition: the counts are above
-    zero, so an audit has apparently not subtracted the submission already."""
+def uncount_submissions(minute: str, number: int = 1) -> Expression:
+    """Take back the count of submissions that were not stored. Condition: so many are counted, so
+    an audit has apparently not subtracted them already."""
     return {
         "UpdateExpression": "ADD waiting :less, #minute :less",
         "ConditionExpression": (
-            "attribute_type(waiting, :number) AND waiting > :none"
-            " AND attribute_type(#minute, :number) AND #minute > :none"
+            "attribute_type(waiting, :number) AND waiting >= :these"
+            " AND attribute_type(#minute, :number) AND #minute >= :these"
         ),
         "ExpressionAttributeNames": {"#minute": minute},
         "ExpressionAttributeValues": {
-            ":less": _number(-1),
-            ":none": _number(0),
+            ":less": _number(-number),
+            ":these": _number(number),
             ":number": _text("N"),
         },
     }
 
 
-def uncount_waiting() -> Expression:
-    """Take back the count of a waiting job that was not stored; its submission stays counted in its
-    minute. Condition: the count is a number above zero."""
+def uncount_waiting(number: int = 1) -> Expression:
+    """Take back the count of waiting jobs that were not stored; their submissions stay counted in
+    their minute. Condition: so many are counted."""
     return {
         "UpdateExpression": "ADD waiting :less",
-        "ConditionExpression": "attribute_type(waiting, :number) AND waiting > :none",
+        "ConditionExpression": "attribute_type(waiting, :number) AND waiting >= :these",
         "ExpressionAttributeValues": {
-            ":less": _number(-1),
-            ":none": _number(0),
+            ":less": _number(-number),
+            ":these": _number(number),
             ":number": _text("N"),
         },
     }
@@ -562,11 +564,11 @@ def forget_facts(attributes: Sequence[str]) -> Expression:
     }
 
 
-def open_group(name: str, digest: str, now: int) -> Expression:
+def open_group(name: str, digest: str, now: int, members: Sequence[str]) -> Expression:
     """Begin a group's submission. Condition: no other one of that name is open, and this one is not
     being withdrawn. Each beginning sets a new time (ms)."""
     return {
-        "UpdateExpression": "SET #name = :name, digest = :digest, #at = :at",
+        "UpdateExpression": "SET #name = :name, digest = :digest, #at = :at, members = :members",
         "ConditionExpression": (
             "attribute_not_exists(withdrawn) AND (attribute_not_exists(digest) OR digest = :digest)"
         ),
@@ -575,6 +577,7 @@ def open_group(name: str, digest: str, now: int) -> Expression:
             ":name": _text(name),
             ":digest": _text(digest),
             ":at": _number(now),
+            ":members": {"L": [_text(member) for member in members]},
         },
     }
 

@@ -194,6 +194,7 @@ def opening_of(item: Mapping[str, Value]) -> Opening:
         name=text(item["name"]),
         digest=text(item["digest"]),
         at=whole(item["at"]),
+        members=tuple(text(name) for name in item.get("members", {"L": []})["L"]),
         withdrawn="withdrawn" in item,
     )
 

@@ -34,7 +34,7 @@
     CONFIG              SHARING#<hash>#<00>       departments, projects and operators: a document
                                                   that never changes; REVISION names the current one
     GROUP#<group>       GROUP                     a group: its rules and the names of its members
-    OPENING             <group>                   a group's submission until its members are in line
+    OPENING             <group>                   a group's submission until its record is kept
     PARTS               PARTS                     a decision about a group that is not finished yet
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
@@ -73,9 +73,11 @@ Its submission requires the same of one living member. When that member has ende
 the next living one `followed` before it forgets the end. If none lives, it changes all jobs in
 AFTER.
 
-Groups. Members are stored with a copy in AFTER under `JOB#entry:<group>`, and in no line. The
-transaction that puts the GROUP item requires that OPENING still has the same submission. Then the
-members leave AFTER for their lines, and OPENING goes last.
+Groups. The transaction that puts the GROUP item makes the group exist; a load leaves out all jobs
+of groups without one. Where one transaction holds all members, it stores them too, and requires
+that there is no OPENING. Else they are stored in their lines first, and it requires that OPENING
+still has the same submission, and removes it. (Before version 0.3 the members had a copy in AFTER
+under `JOB#entry:<group>` until the group was whole, and entered their lines then.)
 
 A decision about a group (a start, a claim, an eviction …) is conditioned on `groupDecisions` in
 REVISION, and raises it. A load reads that item before any pool, so two passes never decide about
@@ -131,6 +133,7 @@ DUE = "DUE"
 CONFIG = "CONFIG"
 CALLERS = "CALLERS"
 OPENING = "OPENING"
+GROUP_PREFIX = "GROUP#"
 PARTS = "PARTS"
 JOB = "JOB"
 ATTEMPT_PREFIX = "ATTEMPT#"
@@ -211,7 +214,7 @@ def after_key(awaited: str, job: str) -> Key:
 
 
 def group_key(group: str) -> Key:
-    return f"GROUP#{group}", "GROUP"
+    return f"{GROUP_PREFIX}{group}", "GROUP"
 
 
 def opening_key(group: str) -> Key:

@@ -137,6 +137,10 @@ class DynamoWorlds:
         held = [*capacity.active, *capacity.claimants]
         named = [parsed(line.name).group for line in lines]
         groups = self._groups.of([*named, *(job.group for job in (*held, *due))])
+        # A group exists once it has a record. Until then nothing of it is in the queue.
+        whole = {"", *groups}
+        unfinished = frozenset(named) - whole
+        lines = [line for line, group in zip(lines, named, strict=True) if group in whole]
         waiting = WaitingLines(
             self._waiting,
             self._bounds,
@@ -177,6 +181,7 @@ class DynamoWorlds:
         return replace(
             world,
             snapshot=snapshot,
+            unfinished=unfinished,
             ended=ended,
             in_parts=self._in_parts(sieve) if capacity.configuration.in_parts else None,
             poison=sieve.poison,
@@ -228,10 +233,11 @@ class DynamoWorlds:
         if capacity.undecidable:  # No caller may see the queue without its projects.
             raise ConfigurationLost(capacity.undecidable)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
-        waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
+        read = self._waiting.all_jobs([line.name for line in lines], sieve)
         due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
-        living = [*capacity.active, *capacity.claimants, *waiting, *due]
+        living = [*capacity.active, *capacity.claimants, *read, *due]
         groups = self._groups.of(job.group for job in living)
+        waiting = [job for job in read if not job.group or job.group in groups]
         names = {job.name for job in living}
         with_ended = self._groups.with_ended(groups.values(), names, now)
         world = _world(capacity, waiting, due, sieve, with_ended)

@@ -162,6 +162,7 @@ class Inspection:
             yield self._lines(seen, mend=mend)
             yield self._names(seen, mend=mend)
             yield self._after(seen, mend=mend)
+        yield self._groups(seen)
         yield self._unmarked(seen, mend=mend)
         yield self._marked(seen, mend=mend)
         for pool in sorted(seen.pools):
@@ -257,6 +258,21 @@ class Inspection:
             job = whole_job(item)
             if job is not None and job.awaited:
                 yield from self._awaited.check(name, mend=mend)
+
+    def _groups(self, seen: _Seen) -> Iterator[Finding]:
+        """Yield the groups without a record, and without a submission that would store it."""
+        living: dict[str, str] = {}
+        for name, item in seen.jobs.items():
+            job = whole_job(item)
+            if job is not None and job.group and not job.terminal:
+                living.setdefault(job.group, name)
+        for group, name in living.items():
+            if any(map(self._calls.item, (table.group_key(group), table.opening_key(group)))):
+                continue
+            job = whole_job(self._calls.item(table.job_key(name)))
+            if job is not None and not job.terminal:
+                text = f"it has no record, so that {name} does not start: cancel its jobs"
+                yield Finding(kind="group", subject=group, text=text)
 
     def _again(self, seen: _Seen) -> Iterator[Job]:
         """Yield the jobs that seemed to lack a line or a name, as they are now."""
