@@ -248,6 +248,8 @@ def _transition(transition: Transition) -> dict[str, Any]:
 
 def _as_event(value: Any) -> Any:
     """Datetimes in an event's form: epoch milliseconds."""
+    if isinstance(value, str):  # Most values are: for them a look at Mapping would cost the most.
+        return value
     if isinstance(value, datetime):
         return from_datetime(value)
     if isinstance(value, Mapping):
