@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local.services.training_service import PlaneClient
-from tests.functional.account import TABLE, Account, sample
+from tests.functional.account import TABLE, Account
 
 TABLES = Path(__file__).with_name("tables")
 
@@ -45,12 +45,6 @@ def take_over(its: Account, dumped: dict[str, Any]) -> None:
         its.dynamodb.put_item(TableName=TABLE, Item=item)
 
 
-def job(its: Account, name: str) -> dict[str, Any]:
-    status, said = its.call({**sample("get-job"), "path": f"/jobs/{name}"})
-    assert status == 200, (name, said)
-    return said
-
-
 def live(its: Account) -> list[str]:
     """Running or stopping training jobs, in order of creation."""
     running = {"InProgress", "Stopping"}
@@ -59,4 +53,4 @@ def live(its: Account) -> list[str]:
 
 def completes(its: Account, name: str) -> None:
     """End the job's training job and deliver the event."""
-    its.completes(job(its, name)["training_job"])
+    its.completes(its.job(name)["training_job"])
