@@ -25,8 +25,8 @@ import app
 from benchmarks.live.account import handler_over, silence
 from benchmarks.live.engine import Engine
 from slotq.cost.bill import FILE, Counts
+from slotq_core.adapters.deployment_settings import PROJECT_METRICS_VARIABLE
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.settings import PROJECT_METRICS_VARIABLE
 from slotq_core.model.access import Access
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing

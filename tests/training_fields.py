@@ -11,7 +11,7 @@ from slotq_core.wire.training.training_request import REQUEST
 _HEAD = '''\
 """The fields of a CreateTrainingJob request: names, types, and which are required.
 
-Generated from botocore {version} by `make training-fields`; do not edit. The door does not ask
+Generated from botocore {version} by `make training-fields`; do not edit. Admission does not ask
 botocore itself: loading SageMaker's service model takes longer than the rest of a submission.
 """
 

@@ -22,6 +22,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
 from slotq_core import __version__
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.notices import (
     SOURCE,
@@ -32,7 +33,6 @@ from slotq_core.adapters.dynamodb.notices import (
 )
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.operations.notices import DeliveryResult, Notices
 
@@ -69,8 +69,8 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_changes(records: list[Any], until: int) -> dict[str, Any]:
-    """Hear of each change in order. Where one fails, the stream goes on with it: a message that was
-    made already is not made again."""
+    """Handle each change in order. After a failure, the stream continues with that change: a
+    message that was made already is not made again."""
     found, heard = list(changes_in(records)), 0
     try:
         changes = [(change.before, change.after) for _, change in found]
@@ -87,8 +87,8 @@ def on_changes(records: list[Any], until: int) -> dict[str, Any]:
 
 
 def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
-    """Yield the changes of jobs. One that cannot be read is logged and left out: it would hold up
-    all others for a day."""
+    """Yield the changes of jobs. An unreadable one is logged and left out: it would delay all
+    others for a day."""
     for record in records:
         try:
             change = change_in(record) if record.get("eventSource") == SOURCE else None
@@ -102,7 +102,7 @@ def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
 
 
 def said(result: DeliveryResult) -> dict[str, Any]:
-    """Count and log what became of messages; return the answer."""
+    """Count and log the outcome of messages; return the answer."""
     if result.delivered:
         count("Notified", result.delivered)
     for why in result.left:

@@ -31,6 +31,17 @@ from botocore.config import Config
 
 from slotq_core import __version__
 from slotq_core.adapters import eventbridge
+from slotq_core.adapters.deployment_settings import (
+    SystemClock,
+    history_from_environment,
+    limits_from_environment,
+    notification_mode_from_environment,
+    operators_from_environment,
+    plans_from_environment,
+    pools_from_environment,
+    project_metrics_from_environment,
+    roles_from_environment,
+)
 from slotq_core.adapters.dynamodb.reading.in_parallel import (
     IN_FLIGHT,
     InParallel,
@@ -53,17 +64,6 @@ from slotq_core.adapters.notifiers import (
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.scripts import S3Scripts
-from slotq_core.adapters.settings import (
-    SystemClock,
-    history_from_environment,
-    limits_from_environment,
-    notification_mode_from_environment,
-    operators_from_environment,
-    plans_from_environment,
-    pools_from_environment,
-    project_metrics_from_environment,
-    roles_from_environment,
-)
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
@@ -184,7 +184,8 @@ def on_request(event: Event, context: Any) -> dict[str, Any]:
 
 
 def with_local_caller(event: Event) -> Event:
-    """Return the request as made by the local caller, if it has no signer and there is one."""
+    """Return the request as made by the local caller, if the request is unsigned and a local caller
+    is configured."""
     caller = os.environ.get(LOCAL_CALLER)
     if os.environ.get(INLINE) != "1" or not caller:
         return event
@@ -197,7 +198,7 @@ def with_local_caller(event: Event) -> Event:
 
 
 def on_training_event(event: Event, context: Any) -> dict[str, Any]:
-    """Record what happened to a training job; run a pass if a pass may now decide otherwise."""
+    """Record what happened to a training job; run a pass if a pass may now decide differently."""
     try:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
@@ -224,7 +225,7 @@ def on_pass(_event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_wake(_event: Event, context: Any) -> dict[str, Any]:
-    """Run a pass because a moment has come that an earlier pass named: the end of a grace."""
+    """Run a pass because a time has come that an earlier pass named: the end of a grace."""
     holder, budget = context.aws_request_id, budget_of(context)
     return reported(manager().passes.run(holder=holder, budget=budget, bump=True))
 
@@ -275,7 +276,7 @@ def budget_of(context: Any) -> int:
 
 
 def reported(result: PassResult) -> dict[str, Any]:
-    """Count and log what a pass did; return the answer."""
+    """Count and log the outcome of a pass; return the answer."""
     count("Decision", len(result.decisions))
     for finding in result.findings:
         logger.warning("drift", kind=finding.kind, subject=finding.subject, drift=finding.text)
@@ -387,8 +388,8 @@ def take_in_settings(store: DynamoStore) -> None:
 
 
 def in_parallel() -> InParallel:
-    """Return how independent reads are made: in threads. In the emulator, where a read takes no
-    time, one by one, so that its runs repeat exactly."""
+    """Return how independent reads run: in threads. In the emulator, where a read takes no time,
+    one by one, so that its runs repeat exactly."""
     return one_by_one if os.environ.get(INLINE) == "1" else Threads()
 
 
@@ -404,7 +405,7 @@ def dead_letters() -> SqsDeadLetters:
 
 
 def notifier() -> Notifier:
-    """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (SAM local), the pass runs on the
+    """Return how to request a pass. With SLOTQ_INLINE_PASS=1 (SAM local), the pass runs on the
     spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this function."""
     if os.environ.get(INLINE) == "1":
         return InlinePass(lambda: reported(manager().passes.run()), TimerAlarm(late_pass, clock))
@@ -413,15 +414,15 @@ def notifier() -> Notifier:
 
 
 def alarm(function_name: str) -> Alarm:
-    """Return how to ask for a pass later: by a message, or without a queue for these (emulator) by
-    a timer of this process."""
+    """Return how to request a later pass: by a message, or without a queue for messages (emulator)
+    by a timer of this process."""
     if url := os.environ.get(WAKES_VARIABLE):
         return MessageAlarm(lambda: client("sqs"), url, clock)
     return TimerAlarm(lambda: invoke(lambda: client("lambda"), function_name, WAKE_EVENT), clock)
 
 
 def late_pass() -> None:
-    """Run a pass beside what the function does now, so with a manager of its own."""
+    """Run a pass beside the function's current work, so with a manager of its own."""
     try:
         new_manager().passes.run(bump=True)
     except SlotQError as error:

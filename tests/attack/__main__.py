@@ -24,7 +24,7 @@ from moto import mock_aws
 
 import app
 from slotq.local.services import moto_dynamodb
-from tests.attack.door import SCHEMA, Door, open_to
+from tests.attack.api_server import SCHEMA, ApiServer, open_to
 from tests.attack.sagemaker import StrictClient
 from tests.functional.account import Account
 from tests.functional.conftest import in_use
@@ -50,9 +50,9 @@ RUNS = {
 number of examples is divided: one of these is several requests."""
 
 
-def attack(door: Door, phases: str, *, examples: int, seed: int) -> int:
+def attack(server: ApiServer, phases: str, *, examples: int, seed: int) -> int:
     """Run schemathesis. Returns its exit code; it prints its findings."""
-    with open_to(door) as address:
+    with open_to(server) as address:
         command = [
             *(str(PROGRAM), "--no-color", "run", address + SCHEMA, "--url", address),
             *("--phases", phases, "--max-examples", str(examples), "--seed", str(seed)),
@@ -65,14 +65,14 @@ def attack(door: Door, phases: str, *, examples: int, seed: int) -> int:
         return subprocess.run(command, env=environment, check=False).returncode
 
 
-def run(phases: str, *, renews: bool, examples: int, seed: int) -> tuple[int, Door]:
+def run(phases: str, *, renews: bool, examples: int, seed: int) -> tuple[int, ApiServer]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for account in in_use(Account(), patch):
             patch.setattr(app, "sagemaker_client", lambda its=account: StrictClient(its.plane))
             patch.setattr(app.logger.registered_handler, "stream", io.StringIO())
             with contextlib.redirect_stdout(io.StringIO()):  # the metrics
-                door = Door(account, renews=renews)
-                return attack(door, phases, examples=examples, seed=seed), door
+                server = ApiServer(account, renews=renews)
+                return attack(server, phases, examples=examples, seed=seed), server
     raise AssertionError
 
 
@@ -89,10 +89,10 @@ def main() -> int:
     for name, (phases, renews, part) in RUNS.items():
         print(f"\n== {name}", flush=True)
         examples = max(1, asked.examples // part)
-        code, door = run(phases, renews=renews, examples=examples, seed=asked.seed)
+        code, server = run(phases, renews=renews, examples=examples, seed=asked.seed)
         failed |= code != 0
-        wrong += door.wrong
-        statuses += door.statuses
+        wrong += server.wrong
+        statuses += server.statuses
     few = asked.examples >= WHOLE and statuses.total() < LEAST
     summary = {
         "requests": statuses.total(),

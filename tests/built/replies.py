@@ -31,7 +31,7 @@ def names() -> list[str]:
 
 def function_of(event: Any) -> str:
     """The function that gets an event, by the template."""
-    if tells_of_a_change(event):
+    if is_stream_batch(event):
         return "Notifier"
     if not isinstance(event, Mapping) or "httpMethod" not in event:
         return "QueueManager"
@@ -39,7 +39,7 @@ def function_of(event: Any) -> str:
     return next(name for name, method, path in _routes() if _fits(method, path, *asked))
 
 
-def tells_of_a_change(event: Any) -> bool:
+def is_stream_batch(event: Any) -> bool:
     """Whether the event is a batch of the table's stream."""
     records = event.get("Records") if isinstance(event, Mapping) else None
     return bool(records) and all(record.get("eventSource") == SOURCE for record in records)
@@ -69,7 +69,7 @@ def check(name: str, reply: Any) -> None:
     if "httpMethod" in sample(name):
         assert reply["statusCode"] == STATUS.get(name, 200), (name, reply)
         assert json.loads(reply["body"]), (name, reply)
-    elif tells_of_a_change(sample(name)):
+    elif is_stream_batch(sample(name)):
         assert reply == {"batchItemFailures": []}, (name, reply)
     elif name.startswith("poison-"):
         assert set(reply) == {"dead_letter"}, (name, reply)

@@ -10,9 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from moto import mock_aws
 
 from slotq.local.services import moto_dynamodb
@@ -26,6 +24,7 @@ from tests.contract.worlds import NOW
 from tests.faults.fake_dynamodb import FakeDynamo
 
 ENGINES = ["dynamodb-local"] if dynamodb_local.is_here() else ["moto", "dynamodb-local"]
+CONFIG: dict[str, Any] = {"max_pool_connections": 20, "retries": {"total_max_attempts": 1}}
 _numbers = itertools.count()
 
 
@@ -37,14 +36,14 @@ def a_store(client: Any, table: str) -> DynamoStore:
 @pytest.fixture(scope="session")
 def local_client(dynamodb_local_endpoint: str) -> Any:
     """A client of DynamoDB Local."""
-    return _client(dynamodb_local_endpoint)
+    return dynamodb_local.client(dynamodb_local_endpoint, **CONFIG)
 
 
 @pytest.fixture(scope="session")
 def stubbed_client() -> Any:
     """A client that moto answers while its mocks are on. (Making one takes a quarter second.)"""
     moto_dynamodb.install()
-    return _client(None)
+    return dynamodb_local.client(None, **CONFIG)
 
 
 @pytest.fixture
@@ -117,17 +116,6 @@ def racing_store(request: pytest.FixtureRequest) -> Iterator[Store]:
     client = request.getfixturevalue(names[request.param])
     for table in _table(client):
         yield a_store(client, table)
-
-
-def _client(endpoint: str | None) -> Any:
-    return boto3.client(
-        "dynamodb",
-        region_name="eu-central-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(max_pool_connections=20, retries={"total_max_attempts": 1}),
-    )
 
 
 def _table(client: Any) -> Iterator[str]:

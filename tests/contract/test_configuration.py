@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import Conflict, Misconfigured, Outdated, PoolInUse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState

@@ -15,7 +15,7 @@ from slotq_core.model.jobs import MAX_AFTER
 from slotq_core.operations.jobs.group_lookup import GroupStatus
 from slotq_core.operations.jobs.group_summary import summary_of
 from slotq_core.operations.status import Status
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from slotq_core.wire.groups.views import group_view, summary_view
 from slotq_core.wire.views.jobs import job_view
 from tests.contract.worlds import a_job, an_attempt

@@ -20,7 +20,7 @@ from slotq_core.model.jobs import Submission
 from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from tests.contract.by_hand import Table
 from tests.contract.metered import Metered
 from tests.contract.test_pass_cost import Fixed, Training

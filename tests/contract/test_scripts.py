@@ -21,7 +21,7 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, Threads
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.scripts import LONGEST_BATCH, S3Scripts
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import (
+from slotq_core.model.reports import (
     LONGEST_TEXT,
     MOST_METRICS,
     Report,

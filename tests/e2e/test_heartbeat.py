@@ -18,7 +18,7 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.local.endpoint import Endpoint
 from slotq.local.keys import TOKEN_HEADER
-from slotq_core.wire.groups.submission import LEAST_HEARTBEAT
+from slotq_core.wire.groups.group_submission import LEAST_HEARTBEAT
 from tests.e2e.waiting import until
 from tests.emulators import emulator
 

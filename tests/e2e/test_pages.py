@@ -51,25 +51,25 @@ def test_a_page_can_be_followed(page: str, reader: Reader) -> None:
         reader.emulator(*pools, *OPTIONS)
     for file, text in world.files.items():
         reader.write(file, text)
-    prepare(world.given, reader)
+    prepare(world.setup, reader)
     if world.reader:
         reader.becomes(world.reader)
     printed: list[str] = []
     for block in here(page):
-        for text, given in world.before.items():
+        for text, setup in world.before.items():
             if text in block.text:
-                prepare(given, reader)
+                prepare(setup, reader)
         printed += follow(block, world, reader, printed)
 
 
-def prepare(given: tuple[str, ...], reader: Reader) -> None:
-    """Do what the page takes as given: statements of the shell, and cells of the notebook."""
-    for each in given:
+def prepare(setup: tuple[str, ...], reader: Reader) -> None:
+    """Do what the page needs beforehand: statements of the shell, and cells of the notebook."""
+    for each in setup:
         if each.startswith("python: "):
-            reader.python(each.removeprefix("python: "), "given")
+            reader.python(each.removeprefix("python: "), "setup")
         else:
             ran = reader.run(each)
-            assert ran.code == 0, f"given: {each}: {ran.printed}"
+            assert ran.code == 0, f"setup: {each}: {ran.printed}"
 
 
 def follow(block: Block, world: World, reader: Reader, printed: list[str]) -> Iterator[str]:

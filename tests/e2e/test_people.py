@@ -85,7 +85,7 @@ def test_the_sessions_of_an_ordinary_role_are_one_person():
     lab, other = Person("Lab", "monday"), Person("Lab", "ada@example.org")
     lab.submits("mondays")
     assert lab.person() == other.person() == lab.arn.removesuffix("/monday")
-    assert "chosen by whoever assumes it" in lab.slotq("whoami").stdout
+    assert "chosen by the caller who assumes it" in lab.slotq("whoami").stdout
     assert other.jobs() == ["mondays"]
     cancelled = other.slotq("cancel", "--mine")
     assert "--mine selects the jobs of all sessions of" in cancelled.stderr

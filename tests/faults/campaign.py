@@ -157,7 +157,7 @@ def _crash(outcome: Outcome, name: str, share: str, sample: str, doubles: str = 
     offset, stride = map(int, sample.split("/"))
     calls, ran = _counted(name, world.make_dynamo)
     if ran.watch.broken:
-        outcome.violations.append(f"{name} breaks with no fault at all\n{_told(ran)}")
+        outcome.violations.append(f"{name} breaks with no fault at all\n{_history(ran)}")
         return
     if part == 0:
         outcome.counts["scenarios"] += 1
@@ -183,7 +183,7 @@ def _try_all(outcome: Outcome, name: str, points: Iterator[Crash] | list[Crash])
             )
             steps = ", ".join(step.label for step in shorter.steps)
             outcome.violations.append(
-                f"scenario {name}, {crash}\nshortest: {steps}; {nearer}\n{_told(least)}\n"
+                f"scenario {name}, {crash}\nshortest: {steps}; {nearer}\n{_history(least)}\n"
                 f"{_again(outcome, _of_crash(name, crash))}"
             )
             return
@@ -214,7 +214,7 @@ def _follow(
             handlers = " | ".join(label for label, _ in fewer.handlers)
             choices = ",".join(map(str, schedule.taken))
             outcome.violations.append(
-                f"case {name}: {handlers}, switched {_brief(least)}\n{_told(shown)}\n"
+                f"case {name}: {handlers}, switched {_brief(least)}\n{_history(shown)}\n"
                 f"{_again(outcome, f'race|{name}|{choices}')}"
             )
             return
@@ -237,7 +237,7 @@ def _chaos(outcome: Outcome, seed: str, count: str) -> None:
         names = ",".join(least.wanted)
         outcome.violations.append(
             f"chaos, seed {seed}: {len(least.wanted)} of {count} jobs do it: "
-            f"{', '.join(least.wanted[:20])}\n{_told(least)}\n"
+            f"{', '.join(least.wanted[:20])}\n{_history(least)}\n"
             f"{_again(outcome, f'chaos|{seed}|{count}|{names}')}"
         )
 
@@ -336,7 +336,7 @@ def _count(outcome: Outcome, ran: World | Branch, what: str) -> None:
     outcome.counts["calls"] += ran.calls
 
 
-def _told(ran: World) -> str:
+def _history(ran: World) -> str:
     lines = [line for line in ran.history if not line.endswith("] tick")]
     broken = "\n".join(f"  {each}" for each in ran.watch.broken[:5])
     return "\n".join([broken, *(line[:200] for line in lines[-SHOWN:])])

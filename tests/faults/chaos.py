@@ -103,8 +103,8 @@ def outages(seed: int) -> Iterator[Outage]:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What one user wants."""
+class UserRequest:
+    """A job that a user submits, and perhaps cancels."""
 
     name: str
     at: int
@@ -124,12 +124,12 @@ class Wish:
         return frozenset({own} if self.cancel_after is None else {own, S.CANCELLED})
 
 
-def wishes(seed: int, count: int) -> list[Wish]:
+def user_requests(seed: int, count: int) -> list[UserRequest]:
     rng = random.Random(f"wishes-{seed}")
     found, at = [], 0
     for number in range(count):
         if number % HOSTILE_EVERY == HOSTILE_EVERY // 2:
-            found.append(Wish(f"{HOSTILE}-{number:04d}", at, {}, Work(), None))
+            found.append(UserRequest(f"{HOSTILE}-{number:04d}", at, {}, Work(), None))
         at += round(rng.expovariate(1 / 13_000))
         pools = rng.choice(("p", "p", "q", "r", "p,q", "q,r"))
         work = Work(
@@ -139,7 +139,7 @@ def wishes(seed: int, count: int) -> list[Wish]:
             checkpoint=rng.random() < 0.9,
         )
         found.append(
-            Wish(
+            UserRequest(
                 name=f"job-{number:04d}",
                 at=at,
                 fields={
@@ -224,22 +224,22 @@ class ChaosWorld(World):
     """A world in which everything goes through the real handler."""
 
     def __init__(
-        self, rng: random.Random, odds: Odds, wanted: Sequence[Wish], lost: Iterator[Outage]
+        self, rng: random.Random, odds: Odds, wanted: Sequence[UserRequest], lost: Iterator[Outage]
     ) -> None:
         self.weather = Weather(rng, odds, lost)
         self._rng, self._odds = rng, odds
-        self.wanted = [wish.name for wish in wanted]
+        self.wanted = [submission.name for submission in wanted]
         self._current: Invocation | None = None
         super().__init__(
             *POOLS,
-            work={wish.name: wish.work for wish in wanted},
+            work={submission.name: submission.work for submission in wanted},
             knobs=Knobs(start_seconds=8),
             gate=self.weather,
             events=self._arrives,
         )
         self.weather.now = self.clock.now
-        for wish in wanted:
-            self.after(wish.at, "wish", partial(self._ask_for, wish))
+        for submission in wanted:
+            self.after(submission.at, "submission", partial(self._ask_for, submission))
 
     def _arrives(self, _: Mapping[str, Any]) -> Iterable[int]:
         self.weather.count["events"] += 1
@@ -250,13 +250,17 @@ class ChaosWorld(World):
         self.weather.count["events_doubled"] += doubled
         return [self._rng.randrange(50, 180_000) for _ in range(1 + doubled)]
 
-    def _ask_for(self, wish: Wish) -> None:
-        if wish.hostile:
-            self._post(hostile(wish.name, hyperparameters=150), FOR_EVER)
+    def _ask_for(self, submission: UserRequest) -> None:
+        if submission.hostile:
+            self._post(hostile(submission.name, hyperparameters=150), FOR_EVER)
         else:
-            self.submit(wish.name, tries=FOR_EVER, **wish.fields)
-        if wish.cancel_after is not None:
-            self.after(wish.cancel_after, "cancel", lambda: self.cancel(wish.name, tries=FOR_EVER))
+            self.submit(submission.name, tries=FOR_EVER, **submission.fields)
+        if submission.cancel_after is not None:
+            self.after(
+                submission.cancel_after,
+                "cancel",
+                lambda: self.cancel(submission.name, tries=FOR_EVER),
+            )
 
     def trouble_in_sagemaker(self) -> None:
         """Before each create, decide the training job's fate."""
@@ -416,15 +420,19 @@ def _lambda_of(world: ChaosWorld) -> Iterator[None]:
 
 
 def run(seed: int, count: int, odds: Odds | None = None, *, only: Sequence[str] = ()) -> ChaosWorld:
-    """Run all wishes, from the first to the last job's end."""
-    wanted = [wish for wish in wishes(seed, count) if not only or wish.name in only]
+    """Run all requests, from the first to the last job's end."""
+    wanted = [
+        submission
+        for submission in user_requests(seed, count)
+        if not only or submission.name in only
+    ]
     rng, lost = random.Random(f"chaos-{seed}"), outages(seed)
     world = ChaosWorld(rng, odds or Odds(), wanted, lost)
     with _lambda_of(world):
         while not world.watch.broken and not world.over and world.clock.now() < START + HORIZON:
             world.step()
         world.weather.raging = False
-        world.watch.look_at_end({wish.name: wish.allowed for wish in wanted})
+        world.watch.look_at_end({submission.name: submission.allowed for submission in wanted})
         finish_quietly(world)
     return world
 
@@ -432,7 +440,7 @@ def run(seed: int, count: int, odds: Odds | None = None, *, only: Sequence[str] 
 def fewest(seed: int, count: int, *, tries: int = 40) -> ChaosWorld:
     """The broken run with the fewest jobs, found in this many tries."""
     tries = min(tries, max(4, 4_000 // count))  # A run of a thousand jobs takes long.
-    names = [wish.name for wish in wishes(seed, count)]
+    names = [submission.name for submission in user_requests(seed, count)]
     world = run(seed, count)
     parts = 2
     while tries > 0 and len(names) > 1:

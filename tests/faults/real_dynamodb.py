@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
 from tests.contract import dynamodb_local
 from tests.faults import world
 from tests.faults.expressions import Item
@@ -60,24 +57,13 @@ class Engine:
 def real_engine() -> Iterator[Engine]:
     """Put every world made in this context on DynamoDB Local. Raises `dynamodb_local.NotHere`."""
     with dynamodb_local.running() as endpoint:
-        engine = Engine(_client(endpoint))
+        engine = Engine(dynamodb_local.client(endpoint, retries={"total_max_attempts": 1}))
         before, world.make_dynamo = world.make_dynamo, engine.make
         try:
             yield engine
             engine.look()
         finally:
             world.make_dynamo = before
-
-
-def _client(endpoint: str) -> Any:
-    return boto3.client(
-        "dynamodb",
-        region_name="us-east-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
 
 
 class Mirror(Table):
@@ -139,7 +125,7 @@ class RealDynamo(FakeDynamo):
         try:
             during()
             answer = self._ask("transact_write_items", request)
-            self._tell([(each["TableName"], _action_key(kind, each)) for kind, each in actions])
+            self._report([(each["TableName"], _action_key(kind, each)) for kind, each in actions])
             during()
         finally:
             for key in keys:
@@ -161,11 +147,11 @@ class RealDynamo(FakeDynamo):
         if key in self._in_flight:
             raise _error(operation, "TransactionConflictException", "a transaction is under way")
         answer = self._ask(f"{kind.lower()}_item", request)
-        self._tell([key])
+        self._report([key])
         return answer
 
-    def _tell(self, written: Sequence[tuple[str, Key]]) -> None:
-        """Tell the watchers what the engine has made of each item."""
+    def _report(self, written: Sequence[tuple[str, Key]]) -> None:
+        """Report each changed item to the watchers."""
         changes: list[Change] = []
         for name, mirror in self.tables.items():
             keys = [key for where, key in written if where == name]

@@ -24,9 +24,9 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.access import Access
 from slotq_core.model.attempts import StopCause
+from slotq_core.model.caller_limits import NO_LIMITS, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
@@ -444,7 +444,7 @@ def nothing_left_of(job: str) -> Callable[[World], str]:
     return look
 
 
-def yields_are_as_the_attempts_tell(world: World) -> str:
+def yields_agree_with_attempts(world: World) -> str:
     """Every user's last yield is kept, and no other, whatever crashed."""
     store = DynamoStore(world.dynamo, TABLE)
     told: dict[str, int] = {}

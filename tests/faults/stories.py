@@ -5,9 +5,9 @@ from __future__ import annotations
 from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.items import write_in_parts
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
+from slotq_core.model.caller_limits import CallerLimits, Limits
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
-from slotq_core.model.limits import CallerLimits, Limits
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
@@ -49,7 +49,7 @@ from tests.faults.scenarios import (
     submit_hostile,
     submit_wide,
     until,
-    yields_are_as_the_attempts_tell,
+    yields_agree_with_attempts,
 )
 from tests.faults.world import TYPES, pool
 from tests.queue_world import request
@@ -273,7 +273,7 @@ STORIES: tuple[Scenario, ...] = (
         done("a", "b", "c"),
         pools=(pool(time_slice=60_000),),
         work={name: minutes(2) for name in ("a", "b", "c")},
-        then=yields_are_as_the_attempts_tell,
+        then=yields_agree_with_attempts,
     ),
     Scenario(
         "two_slots_four_jobs",
@@ -623,7 +623,7 @@ STORIES: tuple[Scenario, ...] = (
         ),
         {**done("a", "b", "c", "later"), "crowd": S.COMPLETED},
         runtime=100_000,
-        limits=Limits(each=CallerLimits(waiting=2), waiting_in_all=10),
+        limits=Limits(default=CallerLimits(waiting=2), waiting_in_all=10),
         then=counters_converge,
     ),
     Scenario(
@@ -638,7 +638,7 @@ STORIES: tuple[Scenario, ...] = (
         done("a", "b", "c", "d"),
         pools=(pool(slots=2),),
         runtime=60_000,
-        limits=Limits(each=CallerLimits(submissions=2)),
+        limits=Limits(default=CallerLimits(submissions=2)),
         then=counters_converge,
     ),
     Scenario(

@@ -47,7 +47,7 @@ class Inbox:
             raise Died
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def notifications(self) -> list[tuple[str, str]]:
         return [(each.job, each.event) for each in self.got]
 
 

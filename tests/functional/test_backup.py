@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from click.testing import CliRunner
 
 from slotq.cli.main import cli
@@ -33,14 +31,7 @@ def engine(moto_engine: Any) -> Any:
 
 @pytest.fixture
 def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    client = boto3.client(
-        "dynamodb",
-        region_name="us-west-2",
-        endpoint_url=dynamodb_local_endpoint,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
+    client = dynamodb_local.client(dynamodb_local_endpoint, retries={"total_max_attempts": 1})
     yield from in_use(Account(client), monkeypatch)
     client.delete_table(TableName=TABLE)
 

@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
 import app
 from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.table import DUE, JOB, wake_key
+from tests.contract import dynamodb_local
 from tests.functional.account import TABLE, Account, add_job
 from tests.functional.conftest import in_use
 
@@ -125,14 +124,7 @@ def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def client_of(endpoint: str) -> Any:
-    return boto3.client(
-        "dynamodb",
-        region_name="us-east-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(max_pool_connections=64),
-    )
+    return dynamodb_local.client(endpoint, max_pool_connections=64)
 
 
 def metrics_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from slotq_core.adapters.dynamodb.layout.table import group_key
 from slotq_core.operations.jobs import listing
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
 from slotq_core.wire.groups import members as growth
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 from tests.functional.sharing import request
 

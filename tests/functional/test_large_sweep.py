@@ -14,7 +14,7 @@ from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.table import group_key
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from tests.functional.account import TABLE, Account, sample
 from tests.functional.conftest import in_use
 from tests.functional.test_burst import client_of

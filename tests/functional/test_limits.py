@@ -8,7 +8,7 @@ import pytest
 import app
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.errors import Unavailable
-from slotq_core.wire.groups.submission import GroupText
+from slotq_core.wire.groups.group_submission import GroupText
 from tests.functional.account import ON_MOTO, Account, add_job, forget, sample
 
 ADA = sample("add-job")["requestContext"]["identity"]["userArn"]

@@ -164,7 +164,7 @@ def test_version_names_the_release_and_the_caller(account: Account, monkeypatch)
         (
             "arn:aws:sts::1:assumed-role/lab/eve",
             "arn:aws:sts::1:assumed-role/lab",
-            "chosen by whoever assumes it",
+            "chosen by the caller who assumes it",
         ),
         (
             "arn:aws:sts::1:assumed-role/AWSReservedSSO_lab_0a/eve",

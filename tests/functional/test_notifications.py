@@ -59,7 +59,7 @@ STORY = ["started", "evicted", "resumed", "finished"]
 
 
 def events_of(queue: Notified, job: str = "job1") -> list[str]:
-    return [event for name, event in queue.inbox.told if name == job]
+    return [event for name, event in queue.inbox.notifications if name == job]
 
 
 def test_a_jobs_story_is_told_once_and_in_order(queue: Notified):
@@ -397,11 +397,11 @@ def test_a_job_that_waits_for_long_is_stuck_once_in_each_wait(queue: Notified):
     assert queue.inbox.got == []
     for _ in range(4):
         queue.minute(5)
-    assert queue.inbox.told == [("job2", "stuck")]
+    assert queue.inbox.notifications == [("job2", "stuck")]
     assert "it has waited for 30 min; `slotq why job2`" in queue.inbox.got[0].text
     notifier.notices.cache_clear()
     queue.minute(5)
-    assert queue.inbox.told == [("job2", "stuck")], "also by another process"
+    assert queue.inbox.notifications == [("job2", "stuck")], "also by another process"
 
 
 def test_the_digest_of_a_day_is_told_once(queue: Notified):

@@ -80,7 +80,10 @@ class TestSubmissions:
         for part in ("a member of none", "ask an operator", SHARING.operators[0], VIEWER):
             assert part in said["message"]
         share(replace(SHARING, operators=()))
-        assert "ask whoever configures the queue" in submit(shared, "one", by=VIEWER)[1]["message"]
+        assert (
+            "ask the person who configures the queue"
+            in submit(shared, "one", by=VIEWER)[1]["message"]
+        )
 
     def test_an_unknown_project_and_one_of_others_are_refused_alike(self, shared: Account):
         unknown, others = (submit(shared, "one", it, by=OTHER) for it in ("nonesuch", "vision"))

@@ -196,7 +196,7 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+def notifier_calls(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """What the notifier does: it tells of a job's life, to each kind of receiver, and a day later
     of the day."""
     recorder, clock, table = Recorder(), VirtualClock(NOW), CheckedDynamo()

@@ -10,8 +10,10 @@ from botocore.loaders import Loader
 from tests.built.layer import build_layer
 
 
-def test_the_layers_clients_know_exactly_the_called_operations(life, views, campaign, told):
-    called = life.operations | views.operations | campaign.operations | told.operations
+def test_the_layers_clients_know_exactly_the_called_operations(
+    life, views, campaign, notifier_calls
+):
+    called = life.operations | views.operations | campaign.operations | notifier_calls.operations
     known = {(service, each) for service, names in build_layer.OPERATIONS.items() for each in names}
     assert called == known
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
+from slotq_core.adapters.deployment_settings import plans_from_environment, roles_from_environment
 from slotq_core.api.routes import METHODS
 from tests.cloudformation import ACCOUNT, Resolver, statements, template
 from tests.faults.stories import SCENARIOS, WRONG_ROLE
@@ -75,8 +75,8 @@ def calls(request: pytest.FixtureRequest, campaign: Recorders) -> dict[str, set[
         for function, called in (("QueueManager", FUNCTION), ("Door", "slotq-door")):
             theirs = life[function].calls | as_the_queue_s(campaign[function].calls)
             _RECORDED[f"{function}Role"] = theirs | platform(called)
-        told = request.getfixturevalue("told").calls
-        _RECORDED[TELLER] = told | platform(NOTIFIER)
+        notifier_calls = request.getfixturevalue("notifier_calls").calls
+        _RECORDED[TELLER] = notifier_calls | platform(NOTIFIER)
         _RECORDED[VIEWS] = views["Views"].calls | platform("slotq-views")
     return _RECORDED
 

@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slotq_core.model.access import Access
+from slotq_core.model.caller_limits import CallerLimits, CallerRule, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.limits import CallerLimits, CallerRule, Limits
 from slotq_core.model.pools import OnStall, Pool, PoolState
 from slotq_core.model.projects import (
     EVERYWHERE,
@@ -175,7 +175,7 @@ def configurations(draw):
     return Settings(
         pools=there,
         limits=Limits(
-            each=CallerLimits(waiting=draw(amounts), submissions=draw(amounts)),
+            default=CallerLimits(waiting=draw(amounts), submissions=draw(amounts)),
             waiting_in_all=draw(amounts),
             lines=draw(amounts),
             rules=tuple(

@@ -20,8 +20,8 @@ from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import BehindInLine, SweepLimit
+from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan

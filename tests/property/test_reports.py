@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slotq_core.adapters.scripts import report_in
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import LONGEST_ETA, LONGEST_TEXT, MOST_METRICS, MOST_STEPS
+from slotq_core.model.reports import LONGEST_ETA, LONGEST_TEXT, MOST_METRICS, MOST_STEPS
 from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.wire.views.jobs import progress_view
 from tests.unit.policy.test_reasons import NOW, pool, runs

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slotq.local.training.virtual_runner import VirtualClock
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.notifiers import MARGIN, MessageAlarm, TimerAlarm
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.ports.surroundings import LONGEST_DELAY
 from slotq_core.wire.pool_definition import longest
 

@@ -10,6 +10,7 @@ from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import DropClaim
 
 JOB = Job(
     name="j", state=JobState.PENDING, priority=3, entry_time=5, demand=Demand(slots=2), pools=("p",)
@@ -33,3 +34,8 @@ def test_every_field_is_copied() -> None:
 def test_an_unknown_field_is_an_error() -> None:
     with pytest.raises(KeyError):
         copied(JOB, rank=1)
+
+
+def test_a_value_of_one_field_is_copied() -> None:
+    after = copied(DropClaim(job=JOB), job=replace(JOB, name="k"))
+    assert after == DropClaim(job=replace(JOB, name="k"))

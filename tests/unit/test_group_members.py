@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.spelling import near_names
+from slotq_core.wire.groups.group_submission import parse_group, read_group
 from slotq_core.wire.groups.members import (
     compacted,
     expanded,
@@ -20,7 +21,6 @@ from slotq_core.wire.groups.members import (
     merged,
     most_expanded,
 )
-from slotq_core.wire.groups.submission import parse_group, read_group
 from slotq_core.wire.groups.sweep import LARGEST_SWEEP, SweepBody, sweep_in
 from slotq_core.wire.training import training_request
 from slotq_core.wire.training.training_request import MOST_UNKNOWN

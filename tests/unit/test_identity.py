@@ -23,7 +23,9 @@ from tests.work import counted_lines
 STS = "arn:aws:sts::123456789012:assumed-role"
 SSO = f"{STS}/AWSReservedSSO_Research_0a1b2c3d4e5f6071"
 OF_PROVIDER = "the role's sessions are named by the identity provider (AWSReservedSSO_*)"
-CHOSEN = "the session name of this role is chosen by whoever assumes it, so the role alone counts"
+CHOSEN = (
+    "the session name of this role is chosen by the caller who assumes it, so the role alone counts"
+)
 NO_SESSION = "the caller is no session of a role, so the whole ARN counts"
 
 

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 
 from slotq_core.adapters import initial_settings
+from slotq_core.adapters.deployment_settings import POOLS_VARIABLE as WHO
+from slotq_core.adapters.deployment_settings import parse_pools
 from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.store import MemoryStore
-from slotq_core.adapters.settings import POOLS_VARIABLE as WHO
-from slotq_core.adapters.settings import parse_pools
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq_core.adapters.settings import limits_from_environment, parse_limits
+from slotq_core.adapters.deployment_settings import limits_from_environment, parse_limits
 from slotq_core.admission.caller_limits import (
     caller_refusal,
     check_priority,
@@ -23,7 +23,7 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.model.limits import (
+from slotq_core.model.caller_limits import (
     NO_LIMITS,
     CallerLimits,
     CallerUse,

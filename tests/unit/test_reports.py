@@ -10,7 +10,7 @@ import pytest
 from slotq_core.adapters.eventbridge import warnings
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import OnStall
-from slotq_core.model.reports.report import resumption
+from slotq_core.model.reports import resumption
 from slotq_core.operations.attempts import listening
 from slotq_core.operations.jobs.lookup import KEPT
 from slotq_core.ports.stored import Change

@@ -2,7 +2,17 @@
 
 import pytest
 
-from slotq_core.wire.setting_tags import TAGS, read_settings
+from slotq_core.model.jobs import SETTINGS, JobSettings
+from slotq_core.wire.setting_tags import MOST, TAGS, read_settings, written
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_default_of_each_setting_is_written_and_read(name):
+    """A setting is a switch, one of the words of an enum, or a number with `most` in its metadata.
+    Another kind needs its reading in `wire/setting_tags.py`."""
+    default = getattr(JobSettings(), name)
+    assert isinstance(default, bool | str) or name in MOST
+    assert read_settings({TAGS[name]: written(name, default)}) == {name: default}
 
 
 @pytest.mark.parametrize(("text", "preemptible"), [("", True), ("False", False), ("TRUE", True)])

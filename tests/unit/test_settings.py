@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.adapters.settings import (
+from slotq_core.adapters.deployment_settings import (
     history_from_environment,
     operators_from_environment,
     parse_pools,

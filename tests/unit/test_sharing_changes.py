@@ -144,7 +144,7 @@ def test_a_quota_below_what_runs_for_good_is_refused(world, operator):
     submit(world, "fixed", "a", preemptible="false", slots=2, pools="p5")
     world.deliver()
     assert world.job("fixed").active
-    with pytest.raises(Oversubscribed, match="running jobs that nobody may evict hold 2"):
+    with pytest.raises(Oversubscribed, match="running jobs that may not be evicted hold 2"):
         operator.change(lambda now: with_project(now, "a", {"quota": 1}), by=BY)
 
 

@@ -8,8 +8,7 @@ from slotq.jobs.notices import Warned
 from slotq_core.api.jobs import with_slow_saves
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import JobState
-from slotq_core.model.reports.report import Report, Saved, with_report
-from slotq_core.model.reports.slow_save import slow_save_of
+from slotq_core.model.reports import Report, Saved, slow_save_of, with_report
 from slotq_core.wire.views.jobs import JobView, ProgressView, SavedView, attempt_view, job_view
 from tests.contract.worlds import a_job
 from tests.unit.client.fake_queue import MOMENT, running

@@ -8,8 +8,8 @@ import pytest
 
 from slotq_core.admission.configuration.subscription import SettingsInUse, check
 from slotq_core.errors import Oversubscribed
+from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Sharing, Subscription
@@ -132,7 +132,7 @@ def test_a_department_that_shrinks_below_its_projects_is_refused_at_itself():
 def test_a_quota_below_what_runs_for_good_is_refused(quota):
     before = stand(project("a", 4 if quota == 2 else {"p5": 4, "p4": 4}), held=HELD)
     ((_, said),) = faults(before, stand(project("a", quota), held=HELD)).items()
-    assert "and its running jobs that nobody may evict hold" in said
+    assert "and its running jobs that may not be evicted hold" in said
     assert "(rule project_above_running)" in said
 
 

@@ -12,15 +12,15 @@ import pytest
 
 from slotq.cost.bill import METRICS_EACH_PROJECT, PRICES
 from slotq.transport.discovery import parameter_of, read_where
-from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
-from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
-from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import (
+from slotq_core.adapters.deployment_settings import (
     MOST_PROJECT_METRICS,
     history_from_environment,
     parse_limits,
     parse_pools,
 )
+from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
+from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
+from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -140,7 +140,7 @@ def test_the_deployed_notifier_calls_no_receiver_on_its_own_machine():
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = HANDLERS
-    for module in ("settings", "sqs", "notifiers", "eventbridge"):
+    for module in ("deployment_settings", "sqs", "notifiers", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from tests.contract import dynamodb_local
 from tests.faults.fake_dynamodb import FakeDynamo
 from tests.functional.account import TABLE, Account
 from tests.functional.conftest import in_use
@@ -24,14 +24,21 @@ THIS = "this version"
 
 
 @pytest.fixture(scope="session")
-def this_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What this version writes, for later versions to read."""
-    path = tmp_path_factory.mktemp("upgrade") / "this.json"
+def this_version(common_folder: Path) -> Path:
+    """What this version writes, for later versions to read: written by the first that needs it."""
+    path = common_folder / "this-version.json"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _write(path)
+    return path
+
+
+def _write(path: Path) -> None:
     folders = (ROOT, *(Path(each) for each in sys.path if each))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, str(ROOT / "tests/upgrade/dump.py"), str(path)]
-    subprocess.run(command, check=True, env=environment, cwd=path.parent, timeout=120)
-    return path
+    subprocess.run(command, check=True, env=environment, cwd=path.parent, timeout=500)
 
 
 @pytest.fixture(params=[*EARLIER, THIS])
@@ -52,14 +59,7 @@ def updated_for_real(
     dynamodb_local_endpoint: str, dumped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Account]:
     """The same on DynamoDB Local."""
-    client = boto3.client(
-        "dynamodb",
-        region_name="ap-south-1",
-        endpoint_url=dynamodb_local_endpoint,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
+    client = dynamodb_local.client(dynamodb_local_endpoint, retries={"total_max_attempts": 1})
     yield from _over(client, dumped, monkeypatch)
     client.delete_table(TableName=TABLE)
 

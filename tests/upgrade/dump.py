@@ -127,7 +127,7 @@ class Story:
         while self.its.lambda_.events:
             self.its.send(self.its.lambda_.events.pop(0))
 
-    def tell(self) -> None:
+    def run(self) -> None:
         self.past()
         self.present()
         self.in_flight()
@@ -292,7 +292,7 @@ def dump() -> dict[str, Any]:
         for name, part in parts.items():
             setattr(app, name, part)
         story = Story(its, recorder, account)
-        story.tell()
+        story.run()
         its.plane.advance()
         table = its.dynamodb.describe_table(TableName=account.TABLE)["Table"]
         states = story.its.call("list-jobs")[1]["jobs"]

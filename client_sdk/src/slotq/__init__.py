@@ -5,7 +5,7 @@ The public names are `__all__`, the errors of `slotq.errors` and the views of
 or `sagemaker3` extra. Each name is imported when it is first used.
 
     client         `QueueClient`
-    queue_calls    what the queue can be asked beside jobs, groups and sweeps
+    queue_calls    calls about pools, projects, configuration, usage and the service
     earlier_names  QueueClient's methods under their names of version 0.2
     session        SageMaker's SDKs and boto3, through the queue
     jobs           one job, from submission to end
@@ -17,7 +17,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     configuration  the user's settings
     cli            the program `slotq`
     output         tables and JSON
-    checkup        what stands between this machine and the queue
+    checkup        checks of the way from this machine to the queue
     remote_shell   a shell in a running job, and its ports here
     ui             the queue in the browser
     cost           what a queue costs

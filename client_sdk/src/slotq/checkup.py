@@ -80,7 +80,7 @@ class Look:
 
     @property
     def proxy(self) -> str:
-        """The proxy used to reach the endpoint; empty if there is none."""
+        """The proxy used to reach the endpoint; empty without a proxy."""
         if self.host in _LOOPBACK:
             return ""
         found: Mapping[str, str] = get_environ_proxies(self.endpoint)
@@ -175,9 +175,9 @@ def _credentials(look: Look) -> CheckResult:
             error=NotAllowed(text),
         )
     profile = look.client.config.aws_profile
-    whose = f", AWS profile {profile}" if profile else ""
+    source = f", AWS profile {profile}" if profile else ""
     return CheckResult(
-        name="credentials", text=f"signs with the key …{found.access_key[-4:]}{whose}"
+        name="credentials", text=f"signs with the key …{found.access_key[-4:]}{source}"
     )
 
 

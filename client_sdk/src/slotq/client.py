@@ -27,8 +27,8 @@ QueuedJobs = list[QueuedJob]
 
 
 class QueueClient(Connection, EarlierNames):
-    """Speaks to the queue's API. What people do daily is here; everything else stands with its
-    noun: `queue.jobs.cancel("job1")`, `queue.pools.set("p5", {"slots": 4})`.
+    """Calls the queue's API. The daily verbs are methods; all others are grouped by noun:
+    `queue.jobs.cancel("job1")`, `queue.pools.set("p5", {"slots": 4})`.
 
     Every call may raise NotConfigured, NotAllowed, CannotReach, Unavailable and UnexpectedAnswer
     (`slotq.errors`), and the Refused of `slotq_core.errors` that the queue answered with.
@@ -47,13 +47,13 @@ class QueueClient(Connection, EarlierNames):
         config: Config | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """What is not given comes from the environment or the config file
+        """Missing settings come from the environment or the config file
         (`slotq.configuration.settings`).
 
         `profile`: one of that file's; `aws_profile`: one of AWS's own files; `priority` and
-        `project`: of jobs that name none. It can be copied and pickled; a pickle carries where
-        credentials are found and never credentials, so a client that was handed keys raises
-        PicklingError.
+        `project`: of jobs that name none. A client can be copied and pickled. A pickle names the
+        source of the credentials and never contains them, so pickling a client with explicit keys
+        raises PicklingError.
         """
         arguments = {
             "endpoint": endpoint,
@@ -74,8 +74,7 @@ class QueueClient(Connection, EarlierNames):
 
     @takes(JobSettings)
     def with_settings(self, **settings: Unpack[JobSettings]) -> Self:
-        """The same client, whose submissions have these settings where a request names none
-        itself."""
+        """The same client with these settings as defaults of its submissions."""
         other = copy.copy(self)
         other.tags = {**self.tags, **settings_tags(**settings)}
         return other
@@ -86,25 +85,25 @@ class QueueClient(Connection, EarlierNames):
         return self.transport.aws
 
     def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
-        """Put a CreateTrainingJob request into the queue and return the job as it then stands.
+        """Put a CreateTrainingJob request into the queue and return the new job.
 
-        The client's own settings (`priority`, `with_settings`) become tags of it where it has none.
-        The same request again, while its job lives, gives the same job. Where the caller has
-        submitted as much as one may in a minute, it says so and waits for a while. Raises
-        InvalidRequest with every fault that this machine's botocore finds in it, and then nothing
-        was sent; LimitReached, PriorityTooHigh and what else the queue refuses.
+        The client's own settings (`priority`, `with_settings`) become tags, unless the request has
+        them. The same request again, while its job lives, returns the same job. At the limit of
+        submissions per minute it reports that and waits. Raises InvalidRequest with every fault
+        that this machine's botocore finds, before anything is sent; LimitReached, PriorityTooHigh
+        and the queue's other refusals.
 
-        `dry_run`: store nothing, and return the job as it would be: for what has to be uploaded
-        first. Raises the same, and NoDryRuns.
+        `dry_run`: store nothing, and return the job as it would be, to check a request before its
+        upload. Raises the same, and NoDryRuns.
         """
         return self.jobs.submit(request, dry_run=dry_run)
 
     def after(
         self, *awaited: Awaited, after_any: str | Iterable[Awaited] = ()
     ) -> AbstractContextManager[None]:
-        """A context whose submissions come after these jobs and groups, which must complete first;
-        those in `after_any` must only end. Each is given by its name, or as the client has returned
-        it. What a submission comes after anyhow stays. For this client and this thread."""
+        """Add these dependencies to every submission in the block, in addition to its own. The jobs
+        and groups must complete first; those in `after_any` must only end. Each is a name, or a job
+        or group as the client returns it. For this client and this thread."""
         return dependencies(self, awaited, after_any)
 
     def get(self, name: str) -> QueuedJob:
@@ -120,9 +119,9 @@ class QueueClient(Connection, EarlierNames):
     def many(
         self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None
     ) -> Many:
-        """Jobs to cancel, hold, retry … together: a request for each hundred, and an outcome for
-        each job (`Many`). `states`: only those that are still in one of these; None: whatever they
-        are."""
+        """Jobs to cancel, hold, retry … together: one request per hundred, one outcome per job
+        (`Many`). `states`: change only jobs that are still in one of these states; None: in any
+        state."""
         names = [job if isinstance(job, str) else job.name for job in jobs]
         return Many(self.jobs, names, states=states)
 

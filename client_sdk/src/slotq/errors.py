@@ -127,8 +127,8 @@ class UnexpectedAnswer(SlotQError):
 
 
 class NoDryRuns(UnexpectedAnswer):
-    """The queue is of a release without dry submissions, or the caller may not ask for its release:
-    nothing was sent that it could take for a submission."""
+    """The queue has no dry submissions (an earlier release, or one that the caller may not read).
+    Nothing was sent that an earlier release would store."""
 
 
 class NoShell(SlotQError):

@@ -1,4 +1,4 @@
-"""Where this slotq was installed from, and the commands that install what an extra stands for.
+"""Where this slotq was installed from, and the commands that install an extra.
 
 No command asks a package index for slotq or slotq-core: somebody else may own these names there.
 In an editable installation a command names the folders, because the installed metadata may be
@@ -28,8 +28,8 @@ _CLIENT, _CORE = "slotq", "slotq-core"
 
 
 def requirements(*extras: str) -> list[Requirement]:
-    """The packages of other projects that these extras stand for. Empty where slotq has no metadata
-    (it runs from a folder on PYTHONPATH)."""
+    """The packages of other projects in these extras. Empty where slotq has no metadata (it runs
+    from a folder on PYTHONPATH)."""
     found: list[Requirement] = []
     for requirement in _listed(_CLIENT, extras):
         of_core = requirement.name == _CORE
@@ -136,7 +136,7 @@ def _listed(distribution: str, extras: Iterable[str]) -> Iterator[Requirement]:
 
 
 def _origin(distribution: str) -> dict[str, Any] | None:
-    """What direct_url.json says (PEP 610). None: it came from an index, or nobody knows."""
+    """What direct_url.json says (PEP 610). None: installed from an index, or unknown."""
     try:
         text = metadata.distribution(distribution).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

@@ -1,6 +1,5 @@
-"""What the queue can be asked beside jobs, groups and sweeps: `queue.pools`, `queue.projects` and
-`queue.configuration`, how it is set up; `queue.usage`, who held slots when; `queue.service`, the
-queue itself."""
+"""Calls beside jobs, groups and sweeps: `queue.pools`, `queue.projects` and `queue.configuration`;
+`queue.usage`, who held slots when; `queue.service`, the queue itself."""
 
 from __future__ import annotations
 
@@ -31,20 +30,20 @@ class PoolCalls(ConnectedCalls):
     """Pools by name. `queue.pools()` lists them."""
 
     def __call__(self) -> list[PoolView]:
-        """The pools in their order, with what is used of them and what was learned of them."""
+        """The pools in their order, with their use and health."""
         return PoolList(self.view().pools)
 
     def view(self) -> PoolsView:
-        """The pools, with the revision of the configuration that they are of."""
+        """The pools, with the revision of the configuration."""
         return self._read(PoolsView, "GET", "/pools")
 
     def set(
         self, name: str, settings: Mapping[str, Any], *, revision: int | None = None
     ) -> PoolsView:
-        """Change a pool's settings, or make a pool of `slots` and `instance_type`; what is not
-        named stays. Durations are seconds, None is none (`PoolSettingsView` has all there is).
-        `forget_limit: True` among them, or `slots`, makes the queue forget what SageMaker's
-        refusals have shown of the pool.
+        """Change a pool's settings, or create a pool with `slots` and `instance_type`; other
+        settings stay. Durations are in seconds, None removes one (`PoolSettingsView` lists all
+        settings). `slots` or `forget_limit: True` also forgets the capacity limit that SageMaker's
+        refusals have shown.
 
         `revision`: what this was decided on. Raises InvalidRequest, NoSuchPool, Outdated (there is
         another revision by now). The same settings again are no error.
@@ -79,7 +78,7 @@ class ProjectCalls(ConnectedCalls):
         self, name: str, *, move_to: str | None = None, revision: int | None = None
     ) -> AppliedView:
         """Remove a project. `move_to`: the project that its jobs shall have. Raises NoSuchProject,
-        ProjectInUse (it has jobs, and `move_to` is not given), Oversubscribed, Outdated."""
+        ProjectInUse (it has jobs, and `move_to` is None), Oversubscribed, Outdated."""
         query = stated({} if move_to is None else {"move_to": move_to}, revision) or None
         return self._read(AppliedView, "DELETE", below("/projects", name), query=query)
 
@@ -119,18 +118,18 @@ class ConfigurationCalls(ConnectedCalls):
         return self._read(ChangesView, "GET", "/changes", query=query).changes
 
     def limits(self) -> LimitsView:
-        """What callers may ask of the queue, and what this one has used of it."""
+        """The limits on callers, and this caller's use of them."""
         return self._read(LimitsView, "GET", "/limits")
 
     def set_limits(self, settings: Mapping[str, Any], *, revision: int | None = None) -> LimitsView:
-        """Change the limits (`LimitSettingsView` has all there is); what is not named stays, and 0
-        is no limit. `revision`: what this was decided on. Raises InvalidRequest, Outdated."""
+        """Change the limits (`LimitSettingsView` lists them); other limits stay, and 0 is no limit.
+        `revision`: what this was decided on. Raises InvalidRequest, Outdated."""
         return self._read(LimitsView, "PATCH", "/limits", body=stated(settings, revision))
 
     def quotas(self, user: str | None = None) -> QuotasView:
-        """What a user holds of the slots that the user may hold, by pool and class. `user`: a
-        person as in `service.me().person`, or `everyone`; None: the caller. Raises NotPermitted for
-        others unless the caller is an operator."""
+        """The slots that a user holds and may hold, by pool and class. `user`: a person as in
+        `service.me().person`, or `everyone`; None: the caller. Raises NotPermitted for others
+        unless the caller is an operator."""
         query = None if user is None else {"user": user}
         return self._read(QuotasView, "GET", "/quota", query=query)
 
@@ -225,20 +224,20 @@ class ServiceCalls(ConnectedCalls):
         return self._read(MeView, "GET", "/me")
 
     def doctor(self, *, fix: bool = False) -> list[FindingView]:
-        """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
-        where `fix` says so and where one look suffices. For operators; where somebody has just
-        asked, it says so and waits its turn."""
+        """Find records of the queue that disagree with each other or with SageMaker; with `fix`,
+        mend those that one look suffices for. For operators. If another caller has just asked, it
+        reports that and waits."""
         method = "POST" if fix else "GET"
         return self._patiently(
             lambda: self._read(DoctorView, method, "/doctor").findings, ExaminedLately
         )
 
     def scenario(self) -> ScenarioView:
-        """The whole queue as the next pass decides on it, for simulations (`slotq whatif`). Jobs
-        that the caller may not see bear stand-in names.
+        """A snapshot of the whole queue, as the next pass sees it, for simulations (`slotq
+        whatif`). Jobs that the caller may not see have stand-in names.
 
-        A long queue has several pages, all of one moment. Where the queue changes too fast for
-        that, the first page alone is returned; its `left_out` says how many jobs are missing.
+        A long queue has several pages, all of one moment. If the queue changes too fast for that,
+        returns the first page alone; its `left_out` is the number of missing jobs.
         """
         return whole_scenario(self._scenario_page)
 
@@ -248,14 +247,14 @@ class ServiceCalls(ConnectedCalls):
 
 
 TRIES = 4
-"""How often the pages are read from the first on, where the queue changes between two of them."""
+"""How often to read all pages, if the queue changes between two of them."""
 
 
 def whole_scenario(page: Callable[[str | None], ScenarioView]) -> ScenarioView:
     """The queue in all its pages. `page` reads the page of a cursor; None: the first.
 
-    All pages are of one queue: where it changes in between, they are read again. After `TRIES` the
-    first page is returned, which is whole in itself and says how many jobs it leaves out.
+    All pages are of one moment: if the queue changes in between, they are read again. After `TRIES`
+    returns the first page, which counts the jobs that it leaves out.
     """
     for _ in range(TRIES):
         first = page(None)

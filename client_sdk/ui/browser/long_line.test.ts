@@ -1,4 +1,4 @@
-// With 5,000 waiting jobs what an interaction costs is bounded, and what is clicked happens.
+// With 5,000 waiting jobs the cost of an interaction is bounded, and each click takes effect.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -75,7 +75,7 @@ test("opening a job", async () => {
 
 /** Have the page ask now, as when somebody comes back to it. Resolves once the line has been answered. */
 async function asked(): Promise<void> {
-  const answer = page.waitForResponse((each) => each.url().includes("/api/jobs"));
+  const answer = page.waitForResponse((response) => response.url().includes("/api/jobs"));
   await page.evaluate(`document.dispatchEvent(new Event("visibilitychange"))`);
   await (await answer).finished();
   for (let frames = 0; frames < 3; frames++) await drawn(page);

@@ -61,6 +61,6 @@ export async function counted(page: Page, meanwhile: () => Promise<unknown>): Pr
 /** Since it was last asked. */
 async function entered(devtools: CDPSession): Promise<number> {
   const { result } = await devtools.send("Profiler.takePreciseCoverage");
-  const ranges = result.filter(({ url }) => url.includes("/assets/")).flatMap(({ functions }) => functions.flatMap((each) => each.ranges));
+  const ranges = result.filter(({ url }) => url.includes("/assets/")).flatMap(({ functions }) => functions.flatMap((entry) => entry.ranges));
   return ranges.reduce((sum, { count }) => sum + count, 0);
 }

@@ -1,4 +1,4 @@
-// The pictures of the documentation, taken anew: `make pictures`. SHOTS=FOLDER: each view instead, in light and
+// Takes the pictures of the documentation: `make pictures`. SHOTS=FOLDER: each view instead, in light and
 // dark, as on a telephone, a tablet and a laptop, to be looked at.
 
 import { mkdirSync } from "node:fs";

@@ -74,10 +74,10 @@ test("a press that takes the focus from the first link is a click", async () => 
   await page.waitForURL(/\/settings$/);
 });
 
-/** The elements of which some text is not to be seen. */
-const cut = (selector: string): string => `[...document.querySelectorAll(${JSON.stringify(selector)})].filter((each) =>
-  each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1 || each.getBoundingClientRect().right > innerWidth)
-  .map((each) => each.tagName + " " + each.textContent + [each.scrollWidth, each.clientWidth, each.scrollHeight, each.clientHeight])`;
+/** The elements whose text is cut off. */
+const cut = (selector: string): string => `[...document.querySelectorAll(${JSON.stringify(selector)})].filter((element) =>
+  element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1 || element.getBoundingClientRect().right > innerWidth)
+  .map((element) => element.tagName + " " + element.textContent + [element.scrollWidth, element.clientWidth, element.scrollHeight, element.clientHeight])`;
 
 test.each([
   ["a telephone", NARROW],
@@ -137,7 +137,7 @@ test("a stranger's markup is text", async () => {
   await page.getByText("No job fits this search.").waitFor();
   await page.goto(at(`/jobs/${encodeURIComponent("<script>window.pwned=1</script>")}`));
   await page.getByRole("heading", { level: 1 }).waitFor();
-  said = said.filter((each) => !each.includes("404") && !each.includes("400")); // There is no such job.
+  said = said.filter((line) => !line.includes("404") && !line.includes("400")); // There is no such job.
 });
 
 test("hold, release, change the priority and cancel", async () => {
@@ -162,7 +162,7 @@ test("a refusal of the queue is shown in the dialog", async () => {
   await dialog.getByRole("alert").filter({ hasText: "priority" }).waitFor();
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "hidden" });
-  said = said.filter((each) => !each.includes("400")); // The refusal itself.
+  said = said.filter((line) => !line.includes("400")); // The refusal itself.
 });
 
 test("a running job shows its progress, and its logs follow", async () => {
@@ -203,7 +203,7 @@ test("a form becomes a job, once the queue has no objection", async () => {
   await page.getByLabel("Priority").fill("2");
   await page.getByRole("button", { name: "Submit" }).click();
   await becomes("from-a-form", "pending");
-  said = said.filter((each) => !each.includes("400")); // The refusal itself.
+  said = said.filter((line) => !line.includes("400")); // The refusal itself.
 });
 
 test("the keyboard alone reaches a job", async () => {
@@ -251,10 +251,10 @@ test("what cannot be is refused in words", async () => {
   await page.getByRole("alert").filter({ hasText: "nowhere" }).waitFor();
   await page.goto(at(`/what-if?priority=${encodeURIComponent("<script>window.pwned=1</script>=2")}`));
   await page.getByRole("alert").filter({ hasText: "<script>" }).waitFor();
-  said = said.filter((each) => !/40[04]/.test(each)); // The refusals themselves.
+  said = said.filter((line) => !/40[04]/.test(line)); // The refusals themselves.
 });
 
-/** Each view, and what is there once all of it has come. */
+/** Each view, with a selector that is present once the view is complete. */
 const VIEWS: Record<string, string> = {
   "/what-if": "[role=status][aria-busy=false] .empty",
   "/what-if?pool=main%3D3&cancel=reports": "[role=status][aria-busy=false] .empty",
@@ -301,7 +301,7 @@ test("what is pressed is clicked, though each view moves once its answers come",
       await controls.nth(n).hover();
       await page.mouse.down();
       await page.route(CALLS, (route) => route.fulfill({ status: 500, json: REFUSAL }));
-      const answer = page.waitForResponse((each) => each.status() === 500);
+      const answer = page.waitForResponse((response) => response.status() === 500);
       await page.evaluate(ASKED);
       await (await answer).finished();
       for (let frames = 0; frames < 3; frames++) await drawn(page);
@@ -318,7 +318,7 @@ test("what is pressed is clicked, though each view moves once its answers come",
   }
   console.info(`${pressed} controls pressed, ${moved} times the view moved after the click`);
   expect(moved).toBeGreaterThan(pressed / 3);
-  said = said.filter((each) => !each.includes("500")); // The refusals themselves.
+  said = said.filter((line) => !line.includes("500")); // The refusals themselves.
 });
 
 // Colours do not depend on the width, nor the layout on colours: in short, each is tried once.

@@ -1,4 +1,4 @@
-// The timeline of 5,000 attempts: what an interaction costs is bounded, and what is clicked happens.
+// The timeline of 5,000 attempts: the cost of an interaction is bounded, and each click takes effect.
 
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";

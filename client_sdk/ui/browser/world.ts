@@ -46,7 +46,7 @@ export async function newPage(browser: Browser, options: BrowserContextOptions =
   return page;
 }
 
-/** What the page says against itself: breaches of its Content-Security-Policy, errors, failed loads. */
+/** Errors of the page: breaches of its Content-Security-Policy, exceptions, failed loads. */
 export function complaints(page: Page): string[] {
   const found: string[] = [];
   page.on("console", (message) => message.type() === "error" && found.push(message.text()));

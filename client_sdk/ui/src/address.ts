@@ -1,4 +1,4 @@
-// Search and filters stand in the address bar: every view has an address that can be handed on.
+// Search and filters are part of the address: every view has an address to share.
 
 import { useLocation, useSearchParams } from "wouter-preact";
 

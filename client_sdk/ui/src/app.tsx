@@ -1,4 +1,4 @@
-// The frame around each view: where one is, where one can go, and who one is to the queue.
+// The frame around each view: its title, the links to the others, and the caller.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Link, Route, Switch, useLocation } from "wouter-preact";
@@ -48,7 +48,7 @@ function decoded(text: string): string {
   }
 }
 
-/** The view's title; and another view begins where screen readers and the keyboard are then. */
+/** Set the view's title, and move the focus to a newly opened view. */
 function useView(path: string) {
   const main = useRef<HTMLElement>(null);
   const before = useRef(path);
@@ -116,7 +116,7 @@ function Unknown({ path }: { path: string }) {
   return (
     <>
       <h1>No such view</h1>
-      <p class="told">Nothing is at {path}. The views are above.</p>
+      <p class="message">Nothing is at {path}. The views are above.</p>
       <p>
         <Link href="/">To the queue</Link>
       </p>

@@ -16,7 +16,7 @@ interface Kept {
   attempts: HeldSlots[];
   gone: number;
   unreadable: number;
-  /** Where a later look goes on; nothing: it begins anew. */
+  /** The cursor of the next request; undefined: from the beginning. */
   next: string | undefined;
 }
 

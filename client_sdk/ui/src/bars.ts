@@ -1,4 +1,4 @@
-// The bars of a timeline one by one: where each stands, the next to each side, and the lines from
+// The bars of a timeline: the position of each, its neighbours, and the lines from
 // those that were evicted to those that came instead.
 
 import type { HeldSlots } from "./api";
@@ -12,7 +12,7 @@ export interface Box {
 }
 
 const LEAST_WIDTH = 6;
-/** Shorter lines cannot be told from the bars. */
+/** Shorter lines are indistinct from the bars. */
 const LEAST_LINE = 4;
 const MOST_LINES = 60;
 
@@ -28,7 +28,7 @@ export function boxOf({ lane: row, begin, end }: Held, span: Span, width: number
 /** The bars that the window shows, by lane and then by time. */
 export const inSight = ({ held }: PoolLanes, { from, to }: Span): Held[] =>
   held
-    .filter((each) => each.end >= from && each.begin < to)
+    .filter((bar) => bar.end >= from && bar.begin < to)
     .sort((one, other) => one.lane - other.lane || one.begin - other.begin);
 
 /** The bar that a key leads to: left and right in the lane, up and down to the nearest of another lane. */
@@ -40,12 +40,12 @@ export function neighbour(bars: Held[], current: Held, key: string): Held | unde
   if (key === "Home") return bars[0];
   if (key === "End") return bars.at(-1);
   const way = key === "ArrowDown" ? 1 : -1;
-  const beyond = bars.filter((each) => (each.lane - current.lane) * way > 0);
-  const lane = Math.min(...beyond.map((each) => each.lane * way)) * way;
-  const apart = (each: Held) => Math.max(0, each.begin - current.end, current.begin - each.end);
+  const beyond = bars.filter((bar) => (bar.lane - current.lane) * way > 0);
+  const lane = Math.min(...beyond.map((bar) => bar.lane * way)) * way;
+  const apart = (bar: Held) => Math.max(0, bar.begin - current.end, current.begin - bar.end);
   return beyond
-    .filter((each) => each.lane === lane)
-    .reduce<Held | undefined>((best, each) => (!best || apart(each) < apart(best) ? each : best), undefined);
+    .filter((bar) => bar.lane === lane)
+    .reduce<Held | undefined>((best, bar) => (!best || apart(bar) < apart(best) ? bar : best), undefined);
 }
 
 export interface Line {
@@ -57,24 +57,24 @@ export interface Line {
 /** The lines from each evicted bar's end to the start of the job that it was evicted for. */
 export function lines({ held }: PoolLanes, span: Span, width: number, lane: number): Line[] {
   const at = place(span, width);
-  const middle = (each: Held) => each.lane * lane + 2 + thickness(lane) / 2;
+  const middle = (bar: Held) => bar.lane * lane + 2 + thickness(lane) / 2;
   const starts = new Map<string, Held[]>();
-  for (const each of held) {
-    const there = starts.get(each.of.job);
-    if (there) there.push(each);
-    else starts.set(each.of.job, [each]);
+  for (const bar of held) {
+    const there = starts.get(bar.of.job);
+    if (there) there.push(bar);
+    else starts.set(bar.of.job, [bar]);
   }
   const found: Line[] = [];
-  for (const each of held) {
-    const { evicted } = each.of;
-    if (!evicted?.job || each.end < span.from || each.end >= span.to) continue;
-    const gains = starts.get(evicted.job)?.find((other) => other.begin >= each.end);
+  for (const bar of held) {
+    const { evicted } = bar.of;
+    if (!evicted?.job || bar.end < span.from || bar.end >= span.to) continue;
+    const gains = starts.get(evicted.job)?.find((other) => other.begin >= bar.end);
     if (!gains || gains.begin >= span.to) continue;
-    const [x, y, toX, toY] = [at(each.end), middle(each), at(gains.begin), middle(gains)].map(round) as [number, number, number, number];
+    const [x, y, toX, toY] = [at(bar.end), middle(bar), at(gains.begin), middle(gains)].map(round) as [number, number, number, number];
     if (Math.hypot(toX - x, toY - y) < LEAST_LINE) continue;
     const bend = Math.max(8, (toX - x) / 2);
     const path = `M${x} ${y}C${round(x + bend)} ${y} ${round(toX - bend)} ${toY} ${toX} ${toY}m-5 -3l5 3l-5 3`;
-    found.push({ from: each.of, to: gains.of, path });
+    found.push({ from: bar.of, to: gains.of, path });
   }
   return found;
 }

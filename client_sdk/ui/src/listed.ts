@@ -2,7 +2,7 @@
 
 import { get, type Job } from "./api";
 
-/** The queue tells no more jobs at once. */
+/** The most jobs of one answer of the queue. */
 export const MOST_AT_ONCE = 1000;
 export interface Listed {
   jobs: Job[];

@@ -13,7 +13,7 @@ export interface Live<Value> {
   refresh: () => void;
 }
 
-/** Ask now and every `seconds`; anew when `key` changes. Nothing is asked while the page is hidden. */
+/** Ask now, every `seconds`, and when `key` changes. Asks nothing while the page is hidden. */
 export function useLive<Value>(
   key: string,
   ask: (signal: AbortSignal) => Promise<Value>,

@@ -1,4 +1,4 @@
-// What the caller may do by the roles that the queue tells. Only that is offered, and what IAM has not refused already
+// The caller's rights by the roles that the queue reports. Only that is offered, and what IAM has not refused already
 // (`isDenied` of a call). The queue itself decides in any case.
 
 import type { Job, Me } from "./api";
@@ -6,7 +6,7 @@ import type { Job, Me } from "./api";
 const MAY_CHANGE_ALL = new Set(["admin", "operator"]);
 
 const roleIn = (me: Me, project: string): string | undefined =>
-  (me.projects ?? []).find((each) => each.name === project)?.role;
+  (me.projects ?? []).find((view) => view.name === project)?.role;
 
 /** Whether the job counts as the caller's own. */
 export const isOwn = (me: Me, job: Job): boolean =>
@@ -21,7 +21,7 @@ export function mayChange(me: Me | undefined, job: Job): boolean {
 
 /** Whether the caller may submit in some project. */
 export const maySubmit = (me: Me | undefined): boolean =>
-  !me?.shared || (me.projects ?? []).some((each) => each.role !== "viewer");
+  !me?.shared || (me.projects ?? []).some((project) => project.role !== "viewer");
 
 /** Whether the caller may change pools and quotas. */
 export const mayOperate = (me: Me | undefined): boolean => me?.operates ?? true;

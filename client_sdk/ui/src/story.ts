@@ -5,23 +5,23 @@ import { lasting, ordinal } from "./words";
 
 /** The chapters of a job's life so far, the first first. `now`: ms. */
 export function story(job: Job, now: number): string[] {
-  const told: string[] = [];
+  const chapters: string[] = [];
   let waitedSince = Date.parse(job.entry_time);
   for (const attempt of job.attempts ?? []) {
     const began = Date.parse(attempt.admitted_at);
-    told.push(`waited ${lasting((began - waitedSince) / 1000)}`);
+    chapters.push(`waited ${lasting((began - waitedSince) / 1000)}`);
     if (attempt.ended_at === null) {
-      told.push(goesOn(attempt, job, now));
-      return told;
+      chapters.push(goesOn(attempt, job, now));
+      return chapters;
     }
     const ended = Date.parse(attempt.ended_at);
-    if (attempt.running_since) told.push(`ran ${lasting((ended - Date.parse(attempt.running_since)) / 1000)}`);
-    told.push(ending(attempt));
+    if (attempt.running_since) chapters.push(`ran ${lasting((ended - Date.parse(attempt.running_since)) / 1000)}`);
+    chapters.push(ending(attempt));
     waitedSince = ended;
   }
   const last = rest(job, waitedSince, now);
-  if (told.at(-1) !== last) told.push(last);
-  return told;
+  if (chapters.at(-1) !== last) chapters.push(last);
+  return chapters;
 }
 
 function goesOn(attempt: Attempt, job: Job, now: number): string {

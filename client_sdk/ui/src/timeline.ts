@@ -37,8 +37,8 @@ export function fitted(pools: PoolLanes[], now: number): Span {
   const held = pools.flatMap((pool) => pool.held);
   if (!held.length) return { from: now - DAY, to: now };
   const goesOn = held.some(({ of }) => !of.ended_at);
-  const begin = held.reduce((least, each) => Math.min(least, each.begin), now);
-  const end = goesOn ? now : held.reduce((most, each) => Math.max(most, each.end), begin);
+  const begin = held.reduce((least, bar) => Math.min(least, bar.begin), now);
+  const end = goesOn ? now : held.reduce((most, bar) => Math.max(most, bar.end), begin);
   const edge = (end - begin) * EDGE;
   const to = goesOn ? now : Math.min(now, end + edge);
   return { from: Math.max(now - DAY, Math.min(begin - edge, to - SHORTEST)), to };
@@ -79,10 +79,10 @@ export function lanesOf(attempts: HeldSlots[], now: number): PoolLanes[] {
     .map(([pool, held]) => {
       const ends: number[] = [];
       held.sort((one, other) => one.begin - other.begin);
-      for (const each of held) {
-        const free = ends.findIndex((end) => end <= each.begin);
-        each.lane = free < 0 ? ends.length : free;
-        ends[each.lane] = each.end;
+      for (const bar of held) {
+        const free = ends.findIndex((end) => end <= bar.begin);
+        bar.lane = free < 0 ? ends.length : free;
+        ends[bar.lane] = bar.end;
       }
       return { pool, lanes: ends.length, held };
     });
@@ -104,7 +104,7 @@ export interface Drawing {
   starts: string;
   runs: string;
   evicted: string;
-  /** What stands within bars, or beside them where they have no room: names, and whom an attempt was evicted for. */
+  /** Texts within bars, or beside bars without room: names, and the beneficiary of an eviction. */
   names: Mark[];
   height: number;
   lane: number;
@@ -148,7 +148,7 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
   const names: Mark[] = [];
   /** By lane, up to where its narrow bars are drawn already. */
   const drawn: number[] = [];
-  /** By lane, up to where something stands. */
+  /** The end of the last text, by lane. */
   const taken: number[] = [];
   /** By lane, the last bar, if it wants room beside it. */
   const last: (Homeless | undefined)[] = [];
@@ -160,20 +160,20 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
     names.push(mark);
     if (mark.beside && !mark.ends) taken[row] = mark.x + mark.text.length * LETTER;
   };
-  for (const each of held) {
-    if (each.end < from || each.begin >= to) continue;
-    const y = each.lane * lane + 2;
-    const begin = at(each.begin);
-    const end = at(each.end);
-    const middle = at(each.runs);
+  for (const bar of held) {
+    if (bar.end < from || bar.begin >= to) continue;
+    const y = bar.lane * lane + 2;
+    const begin = at(bar.begin);
+    const end = at(bar.end);
+    const middle = at(bar.runs);
     const speaks = lane === TALL && names.length < MOST_NAMES;
-    if (speaks) settle(each.lane, begin);
+    if (speaks) settle(bar.lane, begin);
     let room = speaks ? end - begin - 8 : 0;
     let eviction = "";
-    if (each.of.evicted && each.end <= to) {
+    if (bar.of.evicted && bar.end <= to) {
       const tip = Math.max(3, Math.min(5, thick / 2));
       evicted.push(`M${round(end)} ${y}v${thick}l${-tip} ${-thick / 2}z`);
-      const whole = forWhom(each.of);
+      const whole = forWhom(bar.of);
       const short = whole.replace(/^evicted (?=for )/, "");
       const text = room > whole.length * LETTER + tip ? whole : short;
       const needs = text.length * LETTER + tip;
@@ -184,7 +184,7 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
       } else eviction = whole;
     }
     // Not across the border between the pale part and the rest: on one of them it would not be legible.
-    const name = speaks ? each.of.job : "";
+    const name = speaks ? bar.of.job : "";
     const needs = name.length * LETTER;
     const pale = middle - begin > needs + 4;
     const x = pale || middle <= begin ? begin + 4 : middle + 4;
@@ -193,14 +193,14 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
     if (speaks && (eviction || (name && !fits))) {
       const letters = Math.floor((room - (x - begin - 4)) / LETTER);
       const cut = letters >= LEAST_LETTERS ? { x, y: y + thick - 5, text: shortened(name, letters), pale: false } : undefined;
-      last[each.lane] = { name: fits ? "" : name, eviction, begin, end, y: y + thick - 5, free: taken[each.lane] ?? 0, cut };
+      last[bar.lane] = { name: fits ? "" : name, eviction, begin, end, y: y + thick - 5, free: taken[bar.lane] ?? 0, cut };
     }
-    taken[each.lane] = end;
+    taken[bar.lane] = end;
     if (end - begin < 1) {
       const point = Math.floor(begin);
-      if (point >= (drawn[each.lane] ?? -1)) {
+      if (point >= (drawn[bar.lane] ?? -1)) {
         runs.push(box(point, y, 1, thick));
-        drawn[each.lane] = point + 1;
+        drawn[bar.lane] = point + 1;
       }
     } else {
       if (middle > begin) starts.push(box(begin, y, middle - begin, thick));
@@ -240,8 +240,8 @@ export function under(pool: PoolLanes, span: Span, width: number, lane: number, 
   const near = (2 / width) * (span.to - span.from);
   const row = Math.floor((y - 2) / lane);
   let best: Held | undefined;
-  for (const each of pool.held)
-    if (each.lane === row && each.begin - near <= moment && moment <= each.end + near) best = each;
+  for (const bar of pool.held)
+    if (bar.lane === row && bar.begin - near <= moment && moment <= bar.end + near) best = bar;
   return best?.of;
 }
 
@@ -277,8 +277,8 @@ const BETWEEN = 90;
 export function ticks({ from, to }: Span, width: number): Tick[] {
   const least = ((to - from) * BETWEEN) / Math.max(BETWEEN, width);
   const found: number[] = [];
-  const step = STEPS.find((each) => each >= least);
-  const days = DAYS.find((each) => each * DAY >= least);
+  const step = STEPS.find((step) => step >= least);
+  const days = DAYS.find((days) => days * DAY >= least);
   const begin = new Date(from);
   if (step) {
     for (let moment = Math.ceil(from / step) * step; moment < to; moment += step) found.push(moment);

@@ -47,21 +47,21 @@ export function withWanted(query: URLSearchParams, wanted: Wanted[]): URLSearchP
   return next;
 }
 
-/** As the simulator is asked. Throws an Error whose message says what is wrong. */
+/** The change in the simulator's form. Throws an Error whose message says what is wrong. */
 export function changeOf(wanted: Wanted[], hours: number): Change {
-  const given = (option: string) => wanted.filter((each) => each.option === option);
-  const names = (option: string) => given(option).map((each) => each.name);
-  const values = <Value>(option: string, read: (each: Wanted) => Value) =>
-    Object.fromEntries(given(option).map((each) => [each.name, read(each)]));
+  const changes = (option: string) => wanted.filter((change) => change.option === option);
+  const names = (option: string) => changes(option).map((change) => change.name);
+  const values = <Value>(option: string, read: (change: Wanted) => Value) =>
+    Object.fromEntries(changes(option).map((change) => [change.name, read(change)]));
   return {
-    pools: values("pool", (each) => whole(each.value, `pool ${each.name}`)),
-    quotas: values("quota", (each) => each.value.trim()),
-    priorities: values("priority", (each) => each.value.trim()),
-    moves: values("move", (each) => each.value.split(",").map((pool) => pool.trim())),
+    pools: values("pool", (change) => whole(change.value, `pool ${change.name}`)),
+    quotas: values("quota", (change) => change.value.trim()),
+    priorities: values("priority", (change) => change.value.trim()),
+    moves: values("move", (change) => change.value.split(",").map((pool) => pool.trim())),
     holds: names("hold"),
     releases: names("release"),
     cancels: names("cancel"),
-    adds: given("add").map(added),
+    adds: changes("add").map(added),
     hours,
   };
 }

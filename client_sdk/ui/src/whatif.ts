@@ -65,7 +65,7 @@ export const whatIf = (change: Change, signal: AbortSignal): Promise<WholeAnswer
 export const apply = (change: Change, revision: number): Promise<{ done: string[]; refused: string }> =>
   call("POST", "/whatif/apply", { body: { ...change, revision }, base: "/own" });
 
-/** What changes, as sentences: who is evicted, who starts now, who starts sooner or later. */
+/** The effects as sentences: evicted jobs, jobs that start now, and jobs that start sooner or later. */
 export function sentences(answer: Answer): string[] {
   const now = answer.now.filter((row) => row.before.what !== row.after.what);
   const found = [
@@ -76,10 +76,10 @@ export function sentences(answer: Answer): string[] {
       .map((row) => `${row.job} starts now in ${row.after.pool}.`),
     ...now.filter((row) => row.before.what === "starts").map((row) => `${row.job} does not start now.`),
   ];
-  const told = new Set(now.map((row) => row.job));
+  const reported = new Set(now.map((row) => row.job));
   for (const row of answer.timeline)
-    if (row.event === "start" && !told.has(row.job)) {
-      told.add(row.job);
+    if (row.event === "start" && !reported.has(row.job)) {
+      reported.add(row.job);
       found.push(`${row.job} starts ${when(row.after, answer.at)} instead of ${when(row.before, answer.at)}.`);
     }
   const rest = found.length - MOST;

@@ -8,7 +8,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-// What stands in the address bar may be cut off, or never have been an address of ours.
+// An address may be cut off, or never have been one of ours.
 test.each(["/jobs/50%", "/groups/%zz", "/jobs/%E0%A4%A", "/jobs/a%2525"])("an address that is no name is shown as it is: %s", async (path) => {
   vi.stubGlobal("fetch", async () => new Response("null", { status: 404 }));
   history.replaceState(null, "", path);

@@ -24,7 +24,7 @@ function answers(...said: (AttemptsPage | number)[]): URLSearchParams[] {
   return asked;
 }
 const signal = new AbortController().signal;
-const names = (of: { page: AttemptsPage }) => of.page.attempts.map((each) => each.job);
+const names = (of: { page: AttemptsPage }) => of.page.attempts.map((attempt) => attempt.job);
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -83,14 +83,14 @@ test("what a window that ends now has left behind is dropped", async () => {
   expect(names(await attemptsIn({}, signal, first))).toEqual(["late"]);
 });
 
-test("where the queue does not know the cursor any more, everything is asked for anew", async () => {
+test("where the queue does not know the cursor any more, everything is asked for again", async () => {
   const asked = answers(page([held("a")], { settled: settled(1, "here") }), 400, page([held("b")]));
   const first = await attemptsIn({}, signal);
   expect(names(await attemptsIn({}, signal, first))).toEqual(["b"]);
   expect(asked.map((query) => query.get("next"))).toEqual([null, "here", null]);
 });
 
-test("a queue that tells no settled part is asked for everything", async () => {
+test("a queue without a settled part is asked for everything", async () => {
   const asked = answers(page([held("a")]));
   await attemptsIn({}, signal, await attemptsIn({}, signal));
   expect(asked.map((query) => query.get("next"))).toEqual([null, null]);

@@ -27,7 +27,7 @@ test("each of several evicted for one job has a line", () => {
 test.each([
   ["the start is outside the window", [bar("v", 0, 0, 40, "u"), bar("u", 1, 100, 120)]],
   ["the end is outside the window", [bar("v", 0, -20, -1, "u"), bar("u", 1, 10, 20)]],
-  ["nobody may know for whom", [bar("v", 0, 0, 40), bar("", 1, 50, 60)]],
+  ["the beneficiary is unknown", [bar("v", 0, 0, 40), bar("", 1, 50, 60)]],
   ["the two touch", [bar("v", 0, 0, 40, "u"), bar("u", 0, 40, 60)]],
 ])("no line where %s", (_, held) => expect(drawn(held)).toBe(""));
 
@@ -35,7 +35,7 @@ test("of very many lines only those at the bar that is pointed at are drawn", ()
   const pairs = Array.from({ length: 61 }, (_, n) => [bar(`v${n}`, 0, n, n + 0.5, `u${n}`), bar(`u${n}`, 1, n + 20, n + 21)]);
   expect(drawn(pairs.slice(1).flat()).match(/M/g)!.length).toBe(60);
   expect(drawn(pairs.flat())).toBe("");
-  for (const each of pairs[7]!) expect(drawn(pairs.flat(), each.of)).toMatch(/^M75 11C/);
+  for (const end of pairs[7]!) expect(drawn(pairs.flat(), end.of)).toMatch(/^M75 11C/);
 });
 
 test("a narrow bar has a frame that can be seen, where it is drawn", () => {
@@ -48,9 +48,9 @@ test("every bar in sight is reached by the arrows", () => {
   const bars = inSight(pool(...held, bar("out", 9, 200, 300)), SPAN);
   expect(bars.length).toBe(60);
   const seen = new Set([bars[0]!]);
-  for (const each of seen)
+  for (const current of seen)
     for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]) {
-      const next = neighbour(bars, each, key);
+      const next = neighbour(bars, current, key);
       if (next) seen.add(next);
     }
   expect(seen.size).toBe(60);

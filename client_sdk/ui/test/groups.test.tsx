@@ -24,7 +24,7 @@ test("a bar says in words what it shows", () => {
 
 test("only what fits the members is offered, and for these alone", () => {
   const mixed = group({ jobs: [job("a", "pending"), job("b", "held"), job("c", "completed")] });
-  expect(questions(mixed, undefined).map((each) => each.title)).toEqual([
+  expect(questions(mixed, undefined).map((question) => question.title)).toEqual([
     "Hold: 1 job of g",
     "Release: 1 job of g",
     "Priority: 2 jobs of g",
@@ -43,13 +43,13 @@ test("a group of several pages is whole", async () => {
   vi.stubGlobal("fetch", (path: string) => Promise.resolve(new Response(JSON.stringify(pages[path]))));
   const whole = await wholeGroup("g", new AbortController().signal);
   vi.unstubAllGlobals();
-  expect(whole.jobs.map((each) => each.name)).toEqual(["a", "b", "c"]);
+  expect(whole.jobs.map((job) => job.name)).toEqual(["a", "b", "c"]);
   expect(whole.next).toBe(null);
 });
 
 test("a thousand jobs are not put before the simulator", () => {
   const many = group({ jobs: Array.from({ length: 201 }, (_, n) => job(`j${n}`, "pending")) });
-  expect(questions(many, undefined).map((each) => each.change)).toEqual([undefined, undefined, undefined]);
+  expect(questions(many, undefined).map((question) => question.change)).toEqual([undefined, undefined, undefined]);
 });
 
 const trial = (name: string, objective: number | null, fields: Partial<Trial> = {}): Trial =>
@@ -58,8 +58,8 @@ const sweep = (fields: Partial<Sweep> = {}): Sweep =>
   ({ metric: "loss", maximize: false, goal: null, met_by: "", trials: [trial("1", null), trial("2", 0.5), trial("3", 0.25, { best: true })], ...fields }) as Sweep;
 
 test("trials in the order of their worth, those without one last", () => {
-  expect(ranked(sweep()).map((each) => each.name)).toEqual(["3", "2", "1"]);
-  expect(ranked(sweep({ maximize: true })).map((each) => each.name)).toEqual(["2", "3", "1"]);
+  expect(ranked(sweep()).map((trial) => trial.name)).toEqual(["3", "2", "1"]);
+  expect(ranked(sweep({ maximize: true })).map((trial) => trial.name)).toEqual(["2", "3", "1"]);
 });
 
 test("what a sweep looks for", () => {
@@ -67,7 +67,7 @@ test("what a sweep looks for", () => {
   expect(lookedFor(sweep({ maximize: true, goal: 0.9, met_by: "7" }))).toBe("loss, the largest is best; good enough: 0.9, reached by 7.");
 });
 
-test("the best is told with what it tried, as text", () => {
+test("the best is shown with its parameters, as text", () => {
   const odd = "<img src=x onerror=alert(1)>";
   const trials = [trial("3", 0.25, { best: true, parameters: { [odd]: odd, lr: 0.3 } }), trial("4", null, { job: null, state: null })];
   render(<Trials sweep={sweep({ trials })} group="g" />);

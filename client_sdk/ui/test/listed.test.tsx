@@ -8,7 +8,7 @@ import { Jobs } from "../src/views/jobs";
 const job = (name: string, state = "pending"): Job =>
   ({ name, state, pools: ["p5"], priority: 0, demand: { slots: 1 }, user: "ada", submitter: "ada", project: "", changed_at: "2026-11-20T00:00:00Z" }) as unknown as Job;
 
-/** A queue with these jobs that tells `least` of them at once, or what is asked for; returns what was asked. */
+/** A queue with these jobs that returns `least` of them at once, or as many as requested; records the requests. */
 function queue(jobs: Job[], least = Infinity): URLSearchParams[] {
   const asked: URLSearchParams[] = [];
   vi.stubGlobal("fetch", async (address: string) => {
@@ -48,7 +48,7 @@ test("where filters fit few jobs, an answer has few, and costs no more requests"
   expect([found.jobs.length, found.more, asked.length]).toEqual([3, true, 3]);
 });
 
-test("a job on two pages is shown as it stands last", async () => {
+test("a job on two pages is shown in its latest state", async () => {
   queue([job("a", "running"), job("b"), job("a", "completed")], 2);
   expect((await all({}, 2000)).jobs.map(({ name, state }) => [name, state])).toEqual([
     ["b", "pending"],

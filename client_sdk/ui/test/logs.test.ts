@@ -9,7 +9,7 @@ test("new lines follow the old ones", () => {
   expect(second).toMatchObject({ leftOut: 3, lines: { length: 3 } });
 });
 
-test("another cursor begins anew", () => {
+test("another cursor starts from the beginning", () => {
   const old = { cursor: "a", lines: lines(2), leftOut: 3, earlier: false };
   expect(added(old, { cursor: "b", lines: lines(1), left_out: 0, earlier: false, trouble: "" })).toMatchObject({ leftOut: 0, lines: { length: 1 } });
 });

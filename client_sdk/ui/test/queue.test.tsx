@@ -39,8 +39,8 @@ const job = (name: string, state: string, fields: Partial<Job> = {}): Job =>
   ({ name, state, pools: ["p5"], pool: null, priority: 0, demand: { slots: 1 }, user: "ada", submitter: "ada", project: "", changed_at: MOMENT, entry_time: MOMENT, ...fields }) as unknown as Job;
 const named = (name: string, used: number): Pool =>
   ({ ...pool(4, {}), name, used: { slots: used }, instance_type: "ml.p5.48xlarge", settings: { state: "active" } }) as unknown as Pool;
-const standing = (held: number, share: number, resource = "slots") => ({ pool: "", resource, quota: 2, share, limit: null, held, stopping: 0, waiting: 0, over_quota: 0 });
-const project = (name: string, ...standings: ReturnType<typeof standing>[]): Project => ({ name, standings, project: {}, used: {}, budget: null });
+const status = (held: number, share: number, resource = "slots") => ({ pool: "", resource, quota: 2, share, limit: null, held, stopping: 0, waiting: 0, over_quota: 0 });
+const project = (name: string, ...standings: ReturnType<typeof status>[]): Project => ({ name, standings, project: {}, used: {}, budget: null });
 
 function answers(said: Record<string, unknown>) {
   vi.stubGlobal("fetch", async (address: string) => {
@@ -74,7 +74,7 @@ test("each line has places of its own, without a gap, in the queue's order", asy
 test("the queue in short, and the progress as a bar", async () => {
   const progress = { step: 30, of: 100, at: MOMENT, eta_seconds: 3_900, metrics: {}, saved: null };
   const jobs = [job("a", "running", { pool: "p5", progress }), job("b", "pending", { place: 1 })];
-  const projects = [project("vision", standing(1, 3), standing(8, 24, "gpus")), project("speech", standing(4, 3))];
+  const projects = [project("vision", status(1, 3), status(8, 24, "gpus")), project("speech", status(4, 3))];
   answers({ "/pools": { pools: [named("p5", 1), named("p4", 2)] }, "/jobs": { jobs, more: true }, "/projects": { projects } });
   render(<Queue />);
   const short = await screen.findByLabelText("In short");
@@ -93,4 +93,4 @@ test("who may not see the projects sees the rest", async () => {
 });
 
 test("a project's slots are those of all pools, and no other resource's", () =>
-  expect(inSlots(project("vision", standing(1, 2), standing(3, 4), standing(8, 8, "gpus")))).toEqual({ name: "vision", held: 4, share: 6 }));
+  expect(inSlots(project("vision", status(1, 2), status(3, 4), status(8, 8, "gpus")))).toEqual({ name: "vision", held: 4, share: 6 }));

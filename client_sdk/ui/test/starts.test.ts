@@ -13,7 +13,7 @@ test.each([
   [start({ starts: at(0) }), [], "By what is known it starts within a minute."],
   [start({}), [], "By what is known it does not start within 24 hours."],
   [start({ known: false }), [], "It is too far behind in the line to reckon when it starts."],
-])("%o", (given, short, whole) => {
-  expect(inShort(given, NOW)).toEqual(short);
-  expect(inAll(given, NOW)).toBe(whole);
+])("%o", (begin, short, whole) => {
+  expect(inShort(begin, NOW)).toEqual(short);
+  expect(inAll(begin, NOW)).toBe(whole);
 });

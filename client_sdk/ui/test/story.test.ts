@@ -18,8 +18,8 @@ test("an evicted job that waits again", () => {
     outcome: "evicted",
     stopped_for: "urgent-eval",
   });
-  const told = story(job({ state: "preempted", attempts: [first], place: 2 }), now);
-  expect(told).toEqual(["waited 12 min", "ran 3 h", "evicted for urgent-eval", "waits: 2nd in p5"]);
+  const chapters = story(job({ state: "preempted", attempts: [first], place: 2 }), now);
+  expect(chapters).toEqual(["waited 12 min", "ran 3 h", "evicted for urgent-eval", "waits: 2nd in p5"]);
 });
 
 test("a job whose place is only known to be a later one", () =>
@@ -38,7 +38,7 @@ test("a job that runs", () => {
   ]);
 });
 
-test("an end is told once", () => {
+test("an end is shown once", () => {
   const only = attempt({ admitted_at: at(0), running_since: at(0), ended_at: at(1), outcome: "failed" });
   expect(story(job({ state: "failed", attempts: [only] }), now)).toEqual(["waited 0 s", "ran 1 min", "failed"]);
 });

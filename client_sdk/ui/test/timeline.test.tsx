@@ -68,7 +68,7 @@ const span = () => {
 
 test("attempts that overlap have lanes of their own", () => {
   const [pool] = lanesOf([attempt("a", 0, 2), attempt("b", 1, 3), attempt("c", 2, 4), attempt("d", 3, null)], BEGIN + DAY);
-  expect(pool!.held.map((each) => each.lane)).toEqual([0, 1, 0, 1]);
+  expect(pool!.held.map((bar) => bar.lane)).toEqual([0, 1, 0, 1]);
   expect(pool!.held[3]!.end).toBe(BEGIN + DAY);
 });
 
@@ -82,20 +82,20 @@ test("pools are apart, in order", () => {
 
 test("a job over several pools is in each of them, in a lane of its own there", () => {
   const found = lanesOf([attempt("a", 0, 2), attempt("wide", 1, 3, { parts: { p4: 2, p5: 1 } })], 0);
-  expect(found.map(({ pool, held }) => [pool, ...held.map((each) => `${each.of.job} ${each.lane}`)])).toEqual([
+  expect(found.map(({ pool, held }) => [pool, ...held.map((bar) => `${bar.of.job} ${bar.lane}`)])).toEqual([
     ["p4", "wide 0"],
     ["p5", "a 0", "wide 1"],
   ]);
 });
 
-test("a bar stands where its time is, pale until it runs", () => {
+test("a bar is where its time is, pale until it runs", () => {
   const [pool] = lanesOf([attempt("a", 6, 18, { running_since: at(12) })], 0);
   const drawn = drawing(pool!, DAY_LONG, 240);
   expect(drawn.starts).toMatch(/^M60 2h60v/);
   expect(drawn.runs).toMatch(/^M120 2h60v/);
 });
 
-test("a name stands on one shade of its bar", () => {
+test("a name is on one shade of its bar", () => {
   const names = (running: number, to = 18) =>
     drawing(lanesOf([attempt("job-name", 6, to, { running_since: at(running) })], 0)[0]!, DAY_LONG, 2400).names;
   expect(names(6)).toEqual([{ x: 604, y: 15, text: "job-name", pale: false }]);
@@ -108,7 +108,7 @@ test("a name stands on one shade of its bar", () => {
 const words = (...attempts: HeldSlots[]) =>
   drawing(lanesOf(attempts, 0)[0]!, DAY_LONG, 800).names.map(({ x, text, beside, ends }) => [text, Math.round(x), beside, ends]);
 
-test("a name without room in its bar stands behind it, or before it, or is cut in its middle", () => {
+test("a name without room in its bar is behind it, or before it, or is cut in its middle", () => {
   const name = "resnet50-seed-17"; // 112 points
   expect(words(attempt(name, 0, 1))).toEqual([[name, 36, "name", undefined]]);
   expect(words(attempt(name, 22, 24))).toEqual([[name, 730, "name", true]]);
@@ -116,7 +116,7 @@ test("a name without room in its bar stands behind it, or before it, or is cut i
   expect(words(attempt("a", 0, 2), attempt(name, 2, 3), attempt("b", 3, 9)).map(([text]) => text)).toEqual(["a", "b"]);
 });
 
-test("what stands behind a bar is not covered by the name before the next", () => {
+test("a text behind a bar is not covered by the name before the next", () => {
   const name = "resnet50-seed-17";
   expect(words(evicted("a", 0, 0.1), attempt(name, 8, 9), attempt("b", 9, 24)).map(([text]) => text)).toEqual(["a, evicted for urgent", "b"]);
   expect(words(evicted("a", 0, 0.1), attempt(name, 10.5, 11), attempt("b", 11, 24)).map(([text]) => text)).toEqual(["a, evicted for urgent", name, "b"]);
@@ -169,7 +169,7 @@ test("what is outside the window is not drawn", () => {
 test("drawing looks at each of 5,000 attempts a few times", () => {
   let looks = 0;
   const many = Array.from({ length: 5000 }, (_, n) => (n % 10 ? attempt : evicted)(`job${n}`, (n % 97) / 5, (n % 97) / 5 + (n % 13) / 3));
-  const watched = many.map((each) => new Proxy(each, { get: (of, key) => (looks++, Reflect.get(of, key) as unknown) }));
+  const watched = many.map((attempt) => new Proxy(attempt, { get: (of, key) => (looks++, Reflect.get(of, key) as unknown) }));
   for (const pool of lanesOf(watched, 0)) expect(drawing(pool, DAY_LONG, 1200).shapes).toBeGreaterThan(0);
   expect(looks).toBeLessThan(30 * many.length); // browser/timeline.test.ts counts all that an interaction does.
 });
@@ -204,7 +204,7 @@ test("the attempt under the pointer is found", () => {
   expect(under(pool!, DAY_LONG, 240, 22, 200, 10)).toBeUndefined();
 });
 
-test("an eviction is told as far as one may know", () => {
+test("an eviction is shown as far as the caller may know", () => {
   expect(forWhom(evicted("a", 0, 1))).toBe("evicted for urgent");
   expect(forWhom(evicted("a", 0, 1, { job: "" }))).toBe("evicted for a job of speech");
   expect(forWhom(evicted("a", 0, 1, { job: "", project: "" }))).toBe("evicted");
@@ -246,7 +246,7 @@ test("the keyboard zooms and moves, and the address follows", async () => {
   expect(span()).toEqual([at(-3), at(21)]);
 });
 
-test("a length and a pool are chosen, and stand in the address", async () => {
+test("a length and a pool are chosen, and are in the address", async () => {
   const asked = answers(page([attempt("a", 0, 9)]));
   render(<Timeline />);
   await screen.findByRole("option", { name: "p5" });

@@ -3,7 +3,7 @@ import { changeOf, said, wantedOf, withWanted } from "../src/wanted";
 
 const ADDRESS = "pool=p5%3D4&quota=vision%3D%7Bp5%3A+2%7D&priority=whisper%3D9&hold=resnet&add=p5%3D2%2C7&hours=24";
 
-test("the address says what slotq whatif would be told", () => {
+test("the address has the options of slotq whatif", () => {
   const wanted = wantedOf(new URLSearchParams(ADDRESS));
   expect(changeOf(wanted, 24)).toEqual({
     pools: { p5: 4 },

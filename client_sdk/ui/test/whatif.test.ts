@@ -21,7 +21,7 @@ test("who is evicted comes first, then who starts", () =>
     ),
   ).toEqual(["a is evicted.", "b starts now in p5.", "c does not start now."]));
 
-test("later starts are told once for each job", () =>
+test("later starts are shown once for each job", () =>
   expect(
     sentences(
       answer({

@@ -1,4 +1,4 @@
-"""What each page takes as given, and the blocks that run elsewhere.
+"""What each page needs beforehand, and the blocks that run elsewhere.
 
 A page that is not here runs whole, on an emulator with two slots. So does each block that is not in
 ELSEWHERE: one that cannot run here has its reason there, and where it is tried.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.e2e.pages import checks
-from tests.e2e.pages.given import apps, request
+from tests.e2e.pages.page_files import apps, request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class World:
     """The role that the reader of the page has; None: the emulator's own user."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files in the reader's folder."""
-    given: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
     """What was done before the first block, as the emulator's own user: statements of the shell, or
     cells of the notebook (`python: …`)."""
     before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ WORLDS: dict[str, World] = {
             "job.json": request("sleep", "600", instance="ml.p5.48xlarge"),
             "short.json": request("true", instance="ml.p5.48xlarge"),
         },
-        given=(
+        setup=(
             QUEUE,
             "slotq submit job.json --name job1 --priority 1",
             "slotq submit job.json --name gate --after job1",
@@ -116,13 +116,13 @@ WORLDS: dict[str, World] = {
     "docs/gangs.md": World(
         pools=("p5=3@ml.p5.48xlarge",),
         files={"job.json": BUSY},
-        given=("slotq submit job.json --not-preemptible",),
+        setup=("slotq submit job.json --not-preemptible",),
         instead=SLEEPS,
     ),
     "docs/groups.md": World(
         pools=(P5,),
         files={"job.json": BUSY},
-        given=("slotq submit job.json --not-preemptible",),
+        setup=("slotq submit job.json --not-preemptible",),
         instead=SLEEPS,
     ),
     "docs/simulate.md": World(
@@ -132,7 +132,7 @@ WORLDS: dict[str, World] = {
     "docs/suspendable.md": World(pools=(P5,)),
     "docs/sweeps.md": World(
         pools=("p5=6@ml.p5.48xlarge",),
-        given=('python: import boto3; boto3.client("s3").create_bucket(Bucket="my-bucket")',),
+        setup=('python: import boto3; boto3.client("s3").create_bucket(Bucket="my-bucket")',),
         instead={"TrainingInputMode: File\n": f"TrainingInputMode: File\n    {LOSS}\n"},
         then={"slotq show grid --sort objective": checks.says("0.21")},
     ),
@@ -152,7 +152,7 @@ WORLDS: dict[str, World] = {
     "docs/usage.md": World(
         pools=("main=1@ml.g5.xlarge",),
         files={"job.json": request("sleep", "600", instance="ml.g5.xlarge")},
-        given=(
+        setup=(
             "slotq submit job.json --name evicted",
             "slotq submit job.json --name urgent --priority 2",
             "slotq cancel urgent",

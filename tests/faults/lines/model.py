@@ -338,7 +338,7 @@ class _Exploration:
             return f"{self._case.time[state.gone] // 1000} s pass"
         name, answers = self._case.handlers[index].name, state.handlers[index]
         call = self._call(index, answers) if answers else None
-        return f"{name}: {call[0]} {_told(call[1])}" if call else f"{name} begins"
+        return f"{name}: {call[0]} {_request_text(call[1])}" if call else f"{name} begins"
 
 
 def _first_of(handlers: Sequence[Handler], like: Handler) -> int:
@@ -349,7 +349,7 @@ def _concerned(key: Key) -> bool:
     return key[0] == LINES or key[0].startswith("WAITING#")
 
 
-def _told(request: Mapping[str, Any]) -> str:
+def _request_text(request: Mapping[str, Any]) -> str:
     """What a call is about, for people."""
     if actions := request.get("TransactItems"):
         each = [next(iter(action.values())) for action in actions]

@@ -35,9 +35,9 @@ from slotq_core.errors import (
     TooLate,
     TooManySubmissions,
 )
+from slotq_core.model.caller_limits import NO_LIMITS, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
-from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
 from slotq_core.timestamps import from_iso
@@ -49,7 +49,7 @@ from slotq_core.wire.configuration import (
     parse_limits,
     parse_pool,
 )
-from slotq_core.wire.groups.submission import parse_group
+from slotq_core.wire.groups.group_submission import parse_group
 from slotq_core.wire.groups.sweep import sweep_in, sweep_view
 from slotq_core.wire.groups.views import (
     GangView,
@@ -73,7 +73,7 @@ from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
 from slotq_core.wire.resubmission import (
     all_taken,
-    check_ended_in_vain,
+    check_retryable,
     check_shown,
     names_to_try,
 )
@@ -296,7 +296,7 @@ class FakeQueue:
         return self._amend(job.name, change)
 
     def _retry(self, job: JobView, change: ChangeBody) -> JobView:
-        check_ended_in_vain(job.name, job.state)
+        check_retryable(job.name, job.state)
         check_shown(job.name, self.withheld)
         for name in [change.new_name] if change.new_name else names_to_try(job.name):
             if self.room == 0:
@@ -319,7 +319,7 @@ class FakeQueue:
             counted_as=CALLER,
             waiting_used=len(self.jobs),
             submissions_used=len(self.requests),
-            **{key: getattr(self.limits.each, key) for key in OF_A_CALLER},
+            **{key: getattr(self.limits.default, key) for key in OF_A_CALLER},
         )
         return limits_view(self.limits, revision=1, own=own, use=QueueUse())
 
@@ -411,11 +411,11 @@ class FakeQueue:
     def _group(self, name: str, *, attempts: bool = False, start: int = 0) -> GroupView:
         if name not in self.groups:
             raise NoSuchGroup(f"there is no group '{name}'", field="name")
-        standing = self._standing(name)
-        jobs = [placeless(self.jobs[each]) for each in standing.values()]
+        current = self._current_jobs(name)
+        jobs = [placeless(self.jobs[each]) for each in current.values()]
         if not attempts:
             jobs = [job.model_copy(update={"attempts": []}) for job in jobs]
-        by_member = dict(zip(standing, jobs, strict=True))
+        by_member = dict(zip(current, jobs, strict=True))
         sweep = sweep_view(self._stored_group(name), by_member, shows_parameters=True)
         end = start + self.members_per_page
         following = str(end) if end < len(jobs) else None
@@ -435,7 +435,7 @@ class FakeQueue:
 
     def _summary(self, name: str) -> GroupSummaryView:
         stored = self._stored_group(name)
-        states = [self.jobs[each].state for each in self._standing(name).values()]
+        states = [self.jobs[each].state for each in self._current_jobs(name).values()]
         state = next((it for it in ("running", "pending", "held") if it in states), states[0])
         return summary_view(stored, states, gang=self.gangs.get(name), state=state)
 
@@ -449,8 +449,8 @@ class FakeQueue:
             sweep=self.sweeps.get(name),
         )
 
-    def _standing(self, name: str) -> dict[str, str]:
-        """By member, the job that stands for it."""
+    def _current_jobs(self, name: str) -> dict[str, str]:
+        """The current job of each member: the member, or its retry."""
         members = self.groups[name][0]
         return {each: f"{each}-r2" if f"{each}-r2" in self.jobs else each for each in members}
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from slotq_core.model import outlook
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.outlook import Outlook, OwnShareUsed, TimeCause
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.projects import Department, Project
-from slotq_core.model.reasons import ShareUsed, codes
+from slotq_core.model.reasons import ShareUsed, codes, outlook
+from slotq_core.model.reasons.outlook import Outlook, OwnShareUsed, TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan

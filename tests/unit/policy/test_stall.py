@@ -9,7 +9,7 @@ import pytest
 from slotq_core.model.attempts import AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import OnStall
-from slotq_core.model.reports.report import (
+from slotq_core.model.reports import (
     Report,
     Saved,
     SuspendSeen,

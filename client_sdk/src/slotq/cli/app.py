@@ -46,7 +46,7 @@ class Aws(Protocol):
     """Makes boto3's client for a service."""
 
     def __call__(self, queue: QueueClient, service: str, *, quick: bool = False) -> Any:
-        """`quick`: for what a command can do without. The client tries once, for seconds."""
+        """`quick`: for optional calls. The client tries once, for seconds."""
 
 
 def _aws(queue: QueueClient, service: str, *, quick: bool = False) -> Any:
@@ -129,7 +129,8 @@ class App:
 
 
 class _SafeConsole(Console):
-    """A console whose terminal obeys no text of strangers: a place in S3, a message, a metric."""
+    """A console that prints no control characters of untrusted texts: S3 URIs, messages,
+    metrics."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

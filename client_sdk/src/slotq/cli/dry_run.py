@@ -28,8 +28,8 @@ def asked(put: Callable[[], V]) -> V | None:
 
 
 def show_dry_run(app: App, submission: Any, found: JobView | GroupView | None) -> None:
-    """Print what would be submitted, and on stderr what would come of it. `found`: what `asked` has
-    returned."""
+    """Print what would be submitted, and on stderr what the queue would do with it. `found`: the
+    result of `asked`."""
     click.echo(json.dumps(submission, indent=2))
     if app.json:
         return

@@ -151,14 +151,14 @@ def nearest(name: str, there: Iterable[str]) -> str:
 
 
 def check_pool(client: QueueClient, name: str | None) -> None:
-    """Raises NoSuchPool where an option that selects names no pool. For a command that has found
-    nothing: jobs may have run in a pool that is gone by now."""
+    """Raises NoSuchPool if a selecting option names an unknown pool. For a command that has found
+    nothing: a removed pool may still have jobs in the history."""
     if name is None:
         return
     try:
         known = [pool.name for pool in client.pools()]
     except SlotQError:
-        return  # Who may not see the pools still sees the jobs.
+        return  # The caller may see jobs without seeing pools.
     if name not in known:
         raise NoSuchPool(unknown("pool", name, known), field="pool")
 
@@ -175,7 +175,7 @@ class Hints:
         return nearest(name, self._names)
 
     def of_others(self, error: SlotQError, names: Iterable[str]) -> str:
-        """A suggestion for the one of these names that the error says does not exist."""
+        """A suggestion for the unknown name that the error reports."""
         said = next((name for name in names if f"'{name}'" in str(error)), None)
         if said is None or said in self._names:
             return ""

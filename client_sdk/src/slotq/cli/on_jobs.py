@@ -70,15 +70,15 @@ def change_each(
 
 
 def looked_at(client: QueueClient, job: JobView) -> JobView:
-    """The job with its place and reason if it waits. A verb's own answer has neither. As it is if
-    the queue does not answer now: the verb itself has succeeded."""
+    """The job with its place and reason if it waits: a verb's own answer has neither. Returns the
+    job unchanged if the queue does not answer now, because the verb has succeeded."""
     if job.place is not None or job.state not in WAITING_STATES:
         return job
     try:
         seen = client.jobs.view(job.name)
     except SlotQError:
         return job
-    # The verb's answer may warn of what only the change was about.
+    # Only the verb's answer has warnings about the change itself.
     warnings = [*dict.fromkeys([*job.warnings, *seen.warnings])]
     return seen.model_copy(update={"warnings": warnings})
 
@@ -124,8 +124,8 @@ def show_each(
     *,
     attempts: bool = False,
 ) -> None:
-    """Show the jobs of these names; for one name that no job has, the group of that name, with
-    `attempts` the members' attempts too."""
+    """Show these jobs. One name without a job is a group's: show that group, with `attempts` the
+    members' attempts too."""
     client = app.client()
     found = job_or_group(client, names[0], attempts=attempts) if len(names) == 1 else None
     if isinstance(found, GroupView):

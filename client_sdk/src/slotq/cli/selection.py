@@ -55,7 +55,7 @@ class Selection:
 
     @property
     def one(self) -> bool:
-        """Whether one named job is meant; its result is then shown as a single job."""
+        """Whether the selection is one named job, which is shown as a single job."""
         return not self.by_options and len(set(self.names)) == 1
 
     def resolved(self, app: App, client: QueueClient, verb: str) -> list[str]:
@@ -106,9 +106,9 @@ class Selection:
         return found
 
     def _seen(self, client: QueueClient, submitter: str | None) -> JobList:
-        """The jobs in the wanted states. Those of a group are read by their names where no other
-        option needs the list: the list may lag behind, and is cut. It is cut late where names
-        select, which the queue cannot do."""
+        """The jobs in the wanted states. A group's jobs are read by name if no other option needs
+        the list, because the list may lag behind and has a limit. The limit is high for a selection
+        by names: the queue cannot filter by name."""
         states = self.states or self.fit
         alone = submitter is None and self.project is None and self.pool is None
         if self.group is not None and alone:
@@ -128,7 +128,8 @@ class Selection:
         return found
 
     def _submitter(self, client: QueueClient) -> str | None:
-        """Whose jobs are selected; None: anybody's. Says so where many people may be one person."""
+        """The submitter whose jobs are selected; None: any submitter. Warns if several people may
+        count as one person."""
         if not self.mine:
             return self.submitter
         me = who_i_am(client)
@@ -152,8 +153,8 @@ class Selection:
         said = "".join(f" {word} {what}" for word, what in among.items() if what is not None)
         beside = f" among {', '.join(self.names)}" if self.names else ""
         states = self.states or self.fit
-        stands = "runs or waits" if states == LIVING else f"is {' or '.join(states)}"
-        return f"no job{said}{beside} {stands}"
+        condition = "runs or waits" if states == LIVING else f"is {' or '.join(states)}"
+        return f"no job{said}{beside} {condition}"
 
     def _has(self, job: JobView) -> bool:
         named = not self.names or job.name in self.names
@@ -162,13 +163,13 @@ class Selection:
 
 
 def who_i_am(client: QueueClient) -> MeView:
-    """The caller and the person. The person is the caller where the queue does not tell: it is of
-    an earlier release, or the caller may not ask."""
+    """The caller and the person. If the queue names no person (an earlier release, or the caller
+    may not ask), the caller is the person."""
     try:
         return client.service.me()
     except (NotAllowed, UnexpectedAnswer):
         caller = client.service.about().caller
-        return MeView(caller=caller, person=caller, why="the queue did not tell")
+        return MeView(caller=caller, person=caller, why="the queue did not say")
 
 
 _SAID = tuple(field.name for field in fields(Selection) if field.name != "fit")
@@ -220,8 +221,8 @@ def _options() -> list[Callable[..., Any]]:
 
 
 def _ask(app: App, jobs: Sequence[JobView], verb: str) -> None:
-    """Show the jobs to a user at a terminal and ask for confirmation. Elsewhere nobody can answer:
-    raises click's UsageError."""
+    """Show the jobs to a user at a terminal and ask for confirmation. Raises click's UsageError if
+    there is no terminal."""
     if not app.asks():
         raise click.UsageError(
             f"{len(jobs):,} jobs are selected, and nobody can be asked here: nothing was changed. "

@@ -63,7 +63,7 @@ def save(path: Path, text: str) -> None:
 
 
 def _table(lines: list[str], profile: str | None) -> tuple[int, int]:
-    """The range of lines of the table; appends a new table to `lines` if there is none."""
+    """The range of lines of the table; appends a missing table to `lines`."""
     heads = [n for n, line in enumerate(lines) if line.lstrip().startswith("[")]
     if profile is None:
         return 0, heads[0] if heads else len(lines)

@@ -134,8 +134,8 @@ def load(
     """Settings from arguments, environment and file. Raises NotConfigured if one is malformed or
     unknown.
 
-    Arguments that are None and empty variables count as not given. A profile passed as an argument
-    takes precedence over the environment. A source that names a queue but no endpoint discards the
+    Arguments that are None and empty variables are ignored. A profile passed as an argument takes
+    precedence over the environment. A source that names a queue but no endpoint discards the
     endpoint and API id of sources with lower precedence. `document` replaces the content of the
     file.
     """

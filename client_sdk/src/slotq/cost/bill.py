@@ -109,10 +109,10 @@ class Counts:
     """State changes published as events."""
 
     def __add__(self, other: Counts) -> Counts:
-        return self._with(other, lambda one, two: one + two)
+        return self._with(other, lambda a, b: a + b)
 
     def __sub__(self, other: Counts) -> Counts:
-        return self._with(other, lambda one, two: one - two)
+        return self._with(other, lambda a, b: a - b)
 
     def __mul__(self, times: float) -> Counts:
         return Counts(**{name: value * times for name, value in asdict(self).items()})
@@ -199,11 +199,11 @@ def bill(
     measured = assumed["project_metrics"]
     minute = counts["minute, projects measured" if measured else "minute"]
     minutes = minute * assumed["minutes_a_month"]
-    standing = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
-    standing["metrics"] += measured * METRICS_EACH_PROJECT
-    standing["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
-    standing["sqs_requests"] = assumed["polls_a_minute"] * assumed["minutes_a_month"]
-    idle = _amounts(minutes, assumed) | standing
+    fixed = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
+    fixed["metrics"] += measured * METRICS_EACH_PROJECT
+    fixed["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
+    fixed["sqs_requests"] = assumed["polls_a_minute"] * assumed["minutes_a_month"]
+    idle = _amounts(minutes, assumed) | fixed
     lines = measured * assumed["minutes_a_month"]
     idle["log_gigabytes"] += lines * assumed["log_bytes_each_project"] / 1e9
     return Bill(
@@ -214,8 +214,8 @@ def bill(
 
 
 def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str, float]) -> Counts:
-    """The counts of one average job. It costs the same whatever waits. Only a look at it grows with
-    the jobs ahead: linearly, up to the thousand that are counted."""
+    """The counts of one average job. Its cost does not depend on the jobs that wait, except that a
+    look at it grows linearly with the jobs ahead, up to a thousand."""
     job, thousands = counts["job"], min(1.0, usage.ahead / 1000)
     looked, looked_behind = (
         counts["look at a job that waits"],

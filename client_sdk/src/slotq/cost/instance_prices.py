@@ -20,7 +20,7 @@ _MOST = 1_000_000
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstancePrices:
     usd_per_hour: Mapping[str, float]
-    """By instance type. A type that is not in it has no known price."""
+    """By instance type. A missing type has no known price."""
     as_of: str
     region: str
     source: str

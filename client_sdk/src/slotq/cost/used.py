@@ -49,17 +49,17 @@ class UsageLineView(BaseModel):
     evictions_taken: int
     lost_hours: float
     lost_hours_at_most: float
-    """The part of it that is the most that can be lost: of attempts that reported no checkpoint.
-    They may have saved some all the same."""
+    """The part of `lost_hours` that is an upper bound: from attempts that reported no
+    checkpoint."""
 
 
 def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
     """A line for each group, the largest use first."""
     groups: dict[UsageGroup, Totals] = {}
     for group, amounts in used.totals.items():
-        one = groups.setdefault(group._replace(instance_type=""), {})
-        merge(one, [(group, amounts)])
-    lines = [_line(group, one, used.by, prices) for group, one in groups.items()]
+        totals = groups.setdefault(group._replace(instance_type=""), {})
+        merge(totals, [(group, amounts)])
+    lines = [_line(group, totals, used.by, prices) for group, totals in groups.items()]
     return sorted(lines, key=lambda line: (-line.slot_hours, *line.group.values()))
 
 

@@ -84,7 +84,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 class DemoPage:
     files: BuiltPage
     environment: Mapping[str, str]
-    """The user's own variables, which say what browser there is: the demo has few of them."""
+    """The user's own variables, which name the browser; the demo itself sees few of them."""
 
     @contextmanager
     def shown(self, queue: QueueClient) -> Iterator[str]:

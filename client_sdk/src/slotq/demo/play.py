@@ -145,10 +145,10 @@ class Player:
                 self.screen.changed(at, before, job)
                 self.evidence.look(job)
             self.jobs[job.name] = job
-        standing: list[object] = [(job.name, job.state, job.place) for job in jobs]
-        if standing != self.shown and not any(job.state in _IN_MOTION for job in jobs):
+        states: list[object] = [(job.name, job.state, job.place) for job in jobs]
+        if states != self.shown and not any(job.state in _IN_MOTION for job in jobs):
             self.screen.settled(at, jobs)
-            self.shown = standing
+            self.shown = states
 
     def _all(self, states: set[JobState], names: Iterable[str]) -> bool:
         return all(name in self.jobs and self.jobs[name].state in states for name in names)

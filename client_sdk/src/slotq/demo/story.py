@@ -1,7 +1,7 @@
 """The demo's story and its expected results, as data.
 
-Two slots and four jobs, twenty seconds apart. A training step stands for one second of the story,
-and the demo plays `speed` steps per second.
+Two slots and four jobs, twenty seconds apart. A training step is one second of the story, and the
+demo plays `speed` steps per second.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
         home = Path(folder)
         with (home / "demo.log").open("wb") as output:
-            # A demo shows evictions; nobody waits two minutes for each.
+            # The default grace of two minutes is too long for a demo.
             options = ["--port=0", f"--pool={pool}", "--pass-sigterm", "--until-eof"]
             process = subprocess.Popen(  # noqa: S603 - our own program # nosec B603
                 [sys.executable, "-m", "slotq.cli", "local", "start", *options],

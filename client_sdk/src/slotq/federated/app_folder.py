@@ -1,9 +1,9 @@
 """An app of a federated job: a folder with `job.json`, a CreateTrainingJob template, and its code.
 
-Everything else in the folder is shipped as it lies there, with `slotq_training.py` beside the code.
-The command starts in `source/` if there is one, else at the folder's top; so relative paths mean in
-the container what they mean on the user's machine. The archive reaches the container as that of
-`slotq submit -- COMMAND` does, if the template has a ContainerEntrypoint. With the hyperparameter
+Everything else in the folder is shipped unchanged, with `slotq_training.py` beside the code. The
+command starts in `source/`, if present, else at the folder's top, so relative paths work in the
+container as on the user's machine. The archive reaches the container as that of `slotq submit --
+COMMAND` does, if the template has a ContainerEntrypoint. With the hyperparameter
 `sagemaker_program` it is the archive of script mode, which the image's toolkit unpacks and runs:
 then `source/`, if there is one, is all of it, and files beside it are refused.
 """
@@ -184,7 +184,8 @@ def _check_nothing_beside(folder: Path, others: Sequence[str]) -> None:
 
 
 def _check_program(template: Mapping[str, Any], files: Sequence[str], where: str) -> None:
-    """Check that the script is among the files: the toolkit would find out on the instance."""
+    """Check that the script is among the files; otherwise the toolkit would fail on the
+    instance."""
     said = str(template["HyperParameters"][_SCRIPT]).strip('"')
     if said not in files and "setup.py" not in files:
         raise InvalidRequest(

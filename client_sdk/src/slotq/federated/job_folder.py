@@ -41,7 +41,7 @@ def job_in(
     name: str | None = None,
 ) -> JobFolder:
     """Read the folder and check every rule. Raises InvalidRequest with the field, and NotConfigured
-    for a link out of the folder: who has cloned the folder may not know what it would ship.
+    for a link out of the folder: the user of a cloned folder may not know what it would ship.
 
     `pools`: the queue's pools. `mapped`: the pools of sites, before those of meta.json. `name`:
     the job's name in place of the document's.
@@ -74,8 +74,8 @@ def job_in(
 def _without_effect(
     folder: Path, apps: Mapping[str, FederatedApp], *, named: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What in the folder goes nowhere. `named`: the apps that the document names; one without
-    sites goes nowhere on purpose."""
+    """The parts of the folder without effect. `named`: the apps that the document names; an app
+    without sites is no fault."""
     if is_app(folder) and all(app.where != TEMPLATE for app in apps.values()):
         yield f"{TEMPLATE} beside {META} has no effect: each app has its own"
     known = {META, TEMPLATE, *IGNORE_FILES, *(f"{app}/" for app in named)}

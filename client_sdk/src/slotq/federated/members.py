@@ -80,7 +80,7 @@ def group_of(
 
 
 def _without_effect(app: FederatedApp, meta: Meta, types: Mapping[str, str]) -> Iterator[str]:
-    """What the sites and meta.json overrule of a template."""
+    """The fields of a template that the sites and meta.json override, as sentences."""
     if _NAME in app.template:
         yield f"{_NAME} of {app.where} has no effect: a member is named {meta.name}-SITE"
     sites = [site for site, name in meta.apps.items() if name == app.name]
@@ -111,7 +111,7 @@ def rules_of(meta: Meta) -> dict[str, Any]:
 
 
 def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
-    """The template as a request, with what it leaves out."""
+    """The template as a request, completed from the config."""
     where = app.where
     made = dict(app.template)
     algorithm = _section(made, "AlgorithmSpecification", where)
@@ -129,7 +129,7 @@ def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
     if "InstanceGroups" not in resources:
         resources.setdefault("InstanceCount", 1)
     resources.setdefault("VolumeSizeInGB", _DISK)
-    if any(one.get("ChannelName") == CHANNEL for one in made.get("InputDataConfig") or ()):
+    if any(channel.get("ChannelName") == CHANNEL for channel in made.get("InputDataConfig") or ()):
         raise InvalidRequest(
             f"the channel '{CHANNEL}' carries the code; choose another name in {where}",
             field="InputDataConfig",
@@ -157,7 +157,7 @@ def _section(template: Mapping[str, Any], key: str, where: str) -> dict[str, Any
 def _placed(
     request: dict[str, Any], site: str, meta: Meta, types: Mapping[str, str], config: Config
 ) -> dict[str, Any]:
-    """The request in the site's pool, with what the job needs there."""
+    """The request in the site's pool, with the job's demand there."""
     pool = meta.pools.get(site)
     tags = settings_tags(pools=pool, demand=meta.needs.get(site) or None)
     request = with_tags(request, tags, override=True)

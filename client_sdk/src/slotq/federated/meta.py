@@ -38,14 +38,14 @@ class Meta:
     """A meta.json that keeps the rules."""
 
     name: str
-    """The group's name: as given, with hyphens for what a job's name may not contain."""
+    """The group's name, with hyphens for characters that no job's name may contain."""
     apps: Mapping[str, str]
     """The app of the server and of each client, the server first."""
     needs: Mapping[str, Mapping[str, int]]
     """What the job needs at each site that says so."""
     min_clients: int = 1
     mandatory: tuple[str, ...] = ()
-    """Clients without which the job does not run."""
+    """Clients that the job needs to run."""
     pools: Mapping[str, str] = field(default_factory=dict)
     """The pools of sites, where they have other names."""
     heartbeat: int | None = None
@@ -119,7 +119,7 @@ def _meant(key: str) -> str | None:
 
 
 def _check_missing(document: Mapping[str, Any], unknown: Mapping[str, str | None]) -> None:
-    """Refuse a document that has a key it needs only misspelt."""
+    """Refuse a document with a misspelt required key."""
     for key, meant in unknown.items():
         if meant in _REQUIRED and meant not in document:
             raise InvalidRequest(

@@ -1,7 +1,7 @@
 """Which app goes to which sites, and what it needs there: `deploy_map` and `resource_spec`.
 
-There is one server. A site gets at most one app. `@ALL` is the server and every site, and stands
-alone. An app with an empty list goes nowhere; only its folder must exist.
+There is one server. A site gets at most one app. `@ALL` is the server and every site, and must be
+the only entry. An app with an empty list has no site; only its folder must exist.
 
 A number in `resource_spec` is an amount of a resource, which the job takes from the site's pool
 while it runs, or of a property, which the pool must have at least. The pools say which of the two
@@ -26,8 +26,8 @@ def deployments(
 ) -> Mapping[str, str]:
     """The app of the server and of each site, the server first and then in the order of the map.
 
-    `folders`: the app folders that exist. `all_sites`: what `@ALL` stands for, besides the server.
-    Raises InvalidRequest with the field.
+    `folders`: the app folders that exist. `all_sites`: the sites that `@ALL` means, besides the
+    server. Raises InvalidRequest with the field.
     """
     lists = _lists(value, folders)
     named = [(site, app) for app, sites in lists.items() for site in sites]

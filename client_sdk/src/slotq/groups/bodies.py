@@ -1,4 +1,4 @@
-"""What is sent for a new group, and for the members of one under other names."""
+"""The body of a new group, and of a clone of a group."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from slotq.errors import InvalidRequest
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, with_tags
 from slotq_core import names
+from slotq_core.wire.groups.group_submission import LARGEST_GROUP
 from slotq_core.wire.groups.members import compacted
-from slotq_core.wire.groups.submission import LARGEST_GROUP
 from slotq_core.wire.groups.sweep import SweepView
 
 
@@ -46,10 +46,10 @@ def body_of(
     tags: Mapping[str, str],
     **kind: int | Mapping[str, Any] | None,
 ) -> bytes:
-    """The body of a submission; what the members share is in it once. `tags`: settings for each
-    member that has none itself. `kind`: `max_parallel` of a sweep and what it tries (`sweep`), or
-    `gang` with its rules; None: not given. Raises InvalidRequest; the field of a member's fault
-    begins with its place."""
+    """The body of a submission, with one template for what the members share. `tags`: default
+    settings of the members. `kind`: `max_parallel` and `sweep` of a sweep, or `gang` with its
+    rules; None values are left out. Raises InvalidRequest; the field of a member's fault begins
+    with the member's index."""
     requests = [jsonable(with_tags(member, tags)) for member in members]
     for number, request in enumerate(requests):
         try:
@@ -78,8 +78,8 @@ def names_of_clones(
     group: str, jobs: Sequence[str], new: str, members: Mapping[str, str] = NONE
 ) -> dict[str, str]:
     """The new name of each job: `ring-1` of the group `ring` becomes `other-1` in `other`, and any
-    other job `a` becomes `other-a`. Where that is too long, or gives a name twice, they are
-    numbered. `members`: by job, the member that it stands for, if that is another."""
+    other job `a` becomes `other-a`. If a name is too long or repeated, the clones are numbered.
+    `members`: for a retry, the sweep's member that it replaces."""
     made = {job: _renamed(members.get(job, job), group, new) for job in jobs}
     taken = {*made.values()}
     if len(taken) < len(made) or any(len(name) > names.LONGEST for name in taken):
@@ -90,12 +90,12 @@ def names_of_clones(
 
 
 def members_of(sweep: SweepView | None) -> dict[str, str]:
-    """By job, the member of the sweep that it stands for."""
+    """The sweep's members by the job that runs them."""
     return {trial.job: trial.name for trial in (sweep.trials if sweep else ()) if trial.job}
 
 
-def told_again(sweep: SweepView | None) -> dict[str, Any] | None:
-    """What the sweep tries and looks for, as a submission says it."""
+def sweep_body_of(sweep: SweepView | None) -> dict[str, Any] | None:
+    """The sweep's parameters and objective, in the form of a submission."""
     if sweep is None:
         return None
     tried = [trial.parameters for trial in sweep.trials if trial.parameters is not None]

@@ -4,8 +4,8 @@
         first.fit(wait=False)
         second.fit(wait=False)
 
-It works for whatever goes through the queue: both SDKs, and boto3 after `slotq.install`. Inside the
-block a job is only gathered: it is described as pending, and nothing is in the queue. If the block
+It works for both SDKs, and for boto3 after `slotq.install`. Inside the block a job is only
+gathered: DescribeTrainingJob shows it as pending, and the queue does not have it yet. If the block
 raises, nothing is submitted.
 """
 
@@ -22,13 +22,13 @@ from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
 
 
-class Door(Protocol):
-    """Whatever submits training jobs, and now hands over those of a gang."""
+class Submitter(Protocol):
+    """A submitter of training jobs, which also submits a gang."""
 
     def submit_gang(self, gang: Gang) -> GroupView: ...
 
     def caller(self) -> str:
-        """The ARN of whoever submits."""
+        """The submitter's ARN."""
 
 
 class Gang:
@@ -44,16 +44,16 @@ class Gang:
         """The CreateTrainingJob requests, by job name."""
         self.group: GroupView | None = None
         """The group, once it is submitted."""
-        self.door: Door | None = None
+        self.submitter: Submitter | None = None
 
     def __repr__(self) -> str:
         state = self.group.state if self.group else "not submitted yet"
         return f"<gang {self.name}: {len(self.requests)} jobs, {state}>"
 
-    def gather(self, request: Mapping[str, Any], door: Door) -> JobView:
-        """Take a job; returns what is known of it before it is submitted. Raises InvalidRequest if
-        another session has submitted the first."""
-        if self.door not in {None, door}:
+    def gather(self, request: Mapping[str, Any], submitter: Submitter) -> JobView:
+        """Gather a job; returns its view before submission. Raises InvalidRequest if another
+        session has gathered the first job."""
+        if self.submitter not in {None, submitter}:
             raise InvalidRequest(
                 f"the jobs of gang {self.name} must all go through one session of one queue"
             )
@@ -62,12 +62,12 @@ class Gang:
             raise InvalidRequest(
                 f"gang {self.name} has a job named '{name}' already", field="TrainingJobName"
             )
-        self.door = door
+        self.submitter = submitter
         self.requests[name] = request
         return self.known(name)
 
     def known(self, name: str) -> JobView:
-        """What is known of a gathered job: it is described as one that waits."""
+        """The view of a gathered job: a waiting job."""
         now = datetime.now(UTC).isoformat()
         return JobView(
             name=name,
@@ -80,7 +80,7 @@ class Gang:
             preemptible=True,
             min_runtime=0,
             retries=0,
-            submitter=self.door.caller() if self.door else "",
+            submitter=self.submitter.caller() if self.submitter else "",
             group=self.name,
             attempts_begun=0,
             evictions=0,
@@ -112,9 +112,9 @@ def gang(
         yield made
     finally:
         _now.reset(token)
-    if made.door is None:
+    if made.submitter is None:
         raise InvalidRequest(f"gang {name} has no jobs: nothing was submitted inside its block")
-    made.group = made.door.submit_gang(made)
+    made.group = made.submitter.submit_gang(made)
 
 
 def gathering() -> Gang | None:

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq.errors import GroupUnfinished, InvalidRequest, TooManySubmissions
-from slotq.groups.bodies import body_of, cloned, members_of, names_of_clones, rules_of, told_again
+from slotq.groups.bodies import (
+    body_of,
+    cloned,
+    members_of,
+    names_of_clones,
+    rules_of,
+    sweep_body_of,
+)
 from slotq.jobs.job_calls import SubmissionCalls
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.transport.connection import below
@@ -44,11 +51,10 @@ class GroupCalls(SubmissionCalls):
         slots at once.
 
         `members`: CreateTrainingJob requests, to which the client's own settings apply as in
-        `QueueClient.submit`; what they share is sent once. `sweep`: what they try and look for, as
-        `sweep` of POST /groups. The same group again is the same group. Where one request's time
-        does not do for all of them, it says so and goes on. Raises what `QueueClient.submit`
-        raises; the field of a member's fault begins with its place: `members.3.RoleArn`. `dry_run`
-        as there.
+        `QueueClient.submit`; what they share is sent once. `sweep`: parameters and objective, as
+        `sweep` of POST /groups. The same group again is the same group. If one request cannot take
+        all members in time, further requests follow. Raises what `QueueClient.submit` raises; the
+        field of a member's fault begins with its place: `members.3.RoleArn`. `dry_run` as there.
         """
         body = body_of(name, self._prepared(members), {}, max_parallel=max_parallel, sweep=sweep)
         return self._put(body, dry_run=dry_run)
@@ -71,8 +77,8 @@ class GroupCalls(SubmissionCalls):
         the gang runs, as room comes.
 
         `ends_with`: the member, by name, whose end ends the gang; it also ends when too few of the
-        others can still complete. `sites`: what members call themselves towards each other, by job
-        name. `heartbeat_seconds`: how long a running member that reports may be silent.
+        others can still complete. `sites`: the members' names for each other, by job name.
+        `heartbeat_seconds`: how long a running member that reports may be silent.
 
         `members` as for `submit`. Raises what that raises, and NeverFits for a gang that empty
         pools could not hold.
@@ -119,7 +125,7 @@ class GroupCalls(SubmissionCalls):
             for member in members
         ]
         if found.gang is None:
-            most, sweep = found.max_parallel or len(members), told_again(found.sweep)
+            most, sweep = found.max_parallel or len(members), sweep_body_of(found.sweep)
             return self._put(body_of(new_name, requests, {}, max_parallel=most, sweep=sweep))
         rules = rules_of(
             min_members=found.gang.min_members,
@@ -141,7 +147,7 @@ class GroupCalls(SubmissionCalls):
         return self._patiently(submit, TooManySubmissions, GroupUnfinished)
 
     def _with_further_members(self, first: GroupView, query: Mapping[str, str]) -> GroupView:
-        """The group whole: the members that its first page has no room for, too."""
+        """The whole group, with the members of further pages."""
         path, jobs, following = below("/groups", first.name), [*first.jobs], first.next
         while following is not None:
             page = self._read(GroupView, "GET", path, query={**query, "next": following})

@@ -16,7 +16,7 @@ HEARTBEAT = 60.0
 RUNNING_HEARTBEAT = 600.0
 """The same for a running job, whose logs show its progress."""
 PROGRESS_HEARTBEAT = 300.0
-"""The same for a running job that has come further since. A log gets few lines of it."""
+"""The same for a running job whose progress has changed. A log gets few such lines."""
 PATIENCE = 900.0
 """Seconds to keep asking a queue that does not answer. The job goes on meanwhile."""
 
@@ -46,10 +46,9 @@ def follow(
 
     Says one line for each change, and a heartbeat in between. `on_view` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
-    eviction. So does a running job that reports its progress to `running`, except for its start.
-    `warned` tells the job's warnings, `log_of` the last lines of a failed job's log. Raises what
-    `fetch` raises; CannotReach and Unavailable only
-    after PATIENCE.
+    eviction. A running job that reports progress likewise goes to `running`, except at its start.
+    `warned` reports the job's warnings; `log_of` returns the last lines of a failed job's log.
+    Raises what `fetch` raises; CannotReach and Unavailable only after PATIENCE.
     """
     before: JobView | None = None
     reported: ProgressView | None = None
@@ -99,21 +98,21 @@ def ended_by_time_box(job: JobView) -> bool:
 
 
 def news(before: JobView | None, now: JobView) -> str | None:
-    """What has changed since `before` (None: report everything); None if nothing has."""
+    """The change since `before` (None: report everything) in words; None without a change."""
     if before is not None and status_line(before) == status_line(now):
         return None
     return news_since(now.evictions if before is None else before.evictions, now)
 
 
 def news_since(evictions: int, now: JobView) -> str:
-    """Where the job stands, and its last eviction if it has had more than `evictions`."""
+    """The job's status line, with its last eviction if it has had more than `evictions`."""
     if now.evictions > evictions and now.state != S.STOPPING:
         return f"was {ending(_last_evicted(now))}; now {status_line(now)}"
     return status_line(now)
 
 
 def status_line(job: JobView) -> str:
-    """Where a job stands, in one line for people, without its name."""
+    """The job's state, place and reason in one line for people, without its name."""
     return one_line(_status_line(job))
 
 
@@ -200,12 +199,12 @@ def _place(job: JobView) -> str:
 
 
 def _more_ahead(place: int) -> str:
-    """How many are ahead at least, where not all were counted."""
+    """The number of jobs ahead, at least, if not all were counted."""
     return f"more than {place - 2:,} ahead" if place > 2 else "others ahead"
 
 
 def place_text(job: JobView) -> str:
-    """The job's place for a table: `5`; `>1001` where it is a later one; empty if there is none."""
+    """The job's place for a table: `5`; `>1001` for a later place; empty without a place."""
     if job.place is None:
         return ""
     return f">{job.place - 1}" if job.place_is_lower_bound else str(job.place)
@@ -216,7 +215,7 @@ def _why(job: JobView) -> str:
 
 
 def ending(attempt: AttemptView | None) -> str:
-    """How an attempt whose job waits again was stopped, and for or by whom."""
+    """How the attempt of a job that waits again was stopped, and for or by whom."""
     if attempt is None or not attempt.stopped_for:
         return "evicted"
     return f"{_EVICTED.get(attempt.stop_cause or '', 'evicted for')} {attempt.stopped_for}"

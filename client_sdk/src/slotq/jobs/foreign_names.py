@@ -1,8 +1,8 @@
-"""Look whether a training job outside the queue has a job's name, before the job is submitted.
+"""Check before a submission whether a training job outside the queue has the job's name.
 
-The queue itself does not look when a job is submitted: a submission makes the same few calls
-whatever there is. At the start it would find out, and the job would fail as `name_taken`. So the
-client looks first, as far as the caller's own rights and network allow, and says so at once.
+The queue does not check this at a submission, which makes the same few calls for every job. The job
+would fail at its start, as `name_taken`. So the client checks first, as far as the caller's own
+rights and network allow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotq.errors import NameTaken, NoSuchJob, SlotQError
 from slotq.jobs.job_calls import JobCalls
 
 QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
-"""Settings of a client for a look that is a courtesy: one that takes long is given up."""
+"""Settings of a client for optional calls: they give up early."""
 
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnrecognizedClientException"})
 
@@ -37,8 +37,8 @@ class ForeignNames:
         """Raises NameTaken if SageMaker has a training job of that name and the queue has not.
 
         One DescribeTrainingJob; a second call, to the queue, only if there is such a training job.
-        Any trouble counts as a free name. After one that is sure to come again (a missing right, no
-        connection) this object looks no more.
+        Any trouble counts as a free name. After lasting trouble (a missing right, no connection)
+        this object checks no more names.
         """
         if not self._may_look or not isinstance(name, str):
             return

@@ -37,7 +37,8 @@ class ObservedJob:
 
     @property
     def view(self) -> JobView:
-        """Everything the queue shows of it: moments are ISO 8601 in UTC, durations seconds."""
+        """Everything that the queue shows of the job: moments are ISO 8601 in UTC, durations
+        seconds."""
         return self._view
 
     @view.setter
@@ -65,13 +66,14 @@ class ObservedJob:
 
     @property
     def place(self) -> int | None:
-        """1 is next; None where it does not wait, and after a verb until `refresh`. Where so many
-        wait that not all were counted (`view.place_is_lower_bound`), it is this or a later one."""
+        """The place in the line; 1 is next. None while the job does not wait, and after a verb
+        until `refresh`. A lower bound if not all jobs ahead were counted
+        (`view.place_is_lower_bound`)."""
         return self.view.place
 
     @property
     def reason(self) -> str:
-        """Why it waits, in a sentence; empty where it does not, and after a verb until
+        """Why the job waits, in a sentence; empty while it does not wait, and after a verb until
         `refresh`."""
         return self.view.reason.text if self.view.reason else ""
 
@@ -83,9 +85,8 @@ class ObservedJob:
 class QueuedJob(ObservedJob, VerbsOfJob):
     """A job as it was last seen; each method looks again, and returns the job itself.
 
-    Every method may raise what QueueClient does, and NoSuchJob. A verb that finds the job changed
-    is decided again on the job as it is; where that makes it impossible it raises TooLate, which
-    says what the job is now, and nothing has changed.
+    Every method may raise what QueueClient does, and NoSuchJob. A verb acts on the job's present
+    state; if that state does not allow it, it raises TooLate with the state, and changes nothing.
     """
 
     def __init__(self, queue: Connection, view: JobView) -> None:
@@ -107,8 +108,8 @@ class QueuedJob(ObservedJob, VerbsOfJob):
         return self
 
     def history(self) -> list[AttemptView]:
-        """Its attempts, the first first: where and when each ran, how it ended and for whom, where
-        its model, checkpoints and logs are."""
+        """The attempts, in order: where and when each ran, how it ended and for whom, where its
+        model, checkpoints and logs are."""
         return AttemptList(self.refresh().view.attempts)
 
     def do(self, verb: Verb, value: Value = None) -> Self:
@@ -116,13 +117,13 @@ class QueuedJob(ObservedJob, VerbsOfJob):
         return self
 
     def clone(self, new_name: str, *, priority: int | str | None = None) -> QueuedJob:
-        """The same request once more, under another name. Raises what a submission does."""
+        """Submit the same request once more, under another name. Raises what a submission does."""
         return QueuedJob(self._queue, self._jobs.clone(self.name, new_name, priority=priority))
 
     def retry(self, new_name: str | None = None, *, priority: int | str | None = None) -> QueuedJob:
-        """The same request once more, where it ended without completing: as another job, `…-r2` or
-        the next free name where none is given. Raises InvalidRequest (it has not ended, or has
-        completed), and what a submission does."""
+        """Submit the request of a job that ended without completing once more, as another job:
+        `new_name`, else `…-r2` or the next free name. Raises InvalidRequest (it has not ended, or
+        has completed), and what a submission does."""
         return QueuedJob(self._queue, self._jobs.retry(self.name, new_name, priority=priority))
 
     def wait(
@@ -134,10 +135,11 @@ class QueuedJob(ObservedJob, VerbsOfJob):
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Self:
-        """Until it has ended, however. Shows where it stands; `say` takes the lines instead.
+        """Wait until the job has ended, in whatever way. Shows its status; `say` receives the lines
+        instead.
 
-        `timeout` and `poll` in seconds. Raises TimeoutError, after which it goes on as before, and
-        InvalidRequest for one that is no such number.
+        `timeout` and `poll` in seconds. Raises TimeoutError, which leaves the job as it is, and
+        InvalidRequest for an invalid number.
         """
         seconds("poll", poll, least=SHORTEST_POLL)
         if timeout is not None:
@@ -170,9 +172,10 @@ class QueuedJob(ObservedJob, VerbsOfJob):
         return aws.client("logs", region_name=region, config=QUICK)
 
     def result(self, timeout: float | None = None, **how: Any) -> str:
-        """The S3 URI of its model, once it has completed; further arguments are those of `wait`.
+        """Wait for the job, and return the S3 URI of its model; further arguments are those of
+        `wait`.
 
-        Raises TimeoutError; NotCompleted where it ended otherwise.
+        Raises TimeoutError, and NotCompleted if the job ended in another way.
         """
         self.wait(timeout, **how)
         if self.state is not JobState.COMPLETED:

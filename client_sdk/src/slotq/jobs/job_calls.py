@@ -1,4 +1,4 @@
-"""`queue.jobs`: what the queue can be asked about jobs, and to do with them."""
+"""`queue.jobs`: calls that list, show, submit and change jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
-from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
 from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
@@ -47,8 +47,8 @@ class SubmissionCalls(ConnectedCalls):
         return [with_dependencies(with_tags(request, client.tags), client) for request in requests]
 
     def _query(self, *, dry_run: bool) -> Mapping[str, object] | None:
-        """The query of a submission. Raises NoDryRuns where the queue would store the job: an
-        earlier release ignores what it does not know."""
+        """The query of a submission. Raises NoDryRuns if the queue would store the job: an earlier
+        release ignores unknown parameters."""
         if not dry_run:
             return None
         if self._connection.knows_dry_runs is None:
@@ -67,7 +67,8 @@ class SubmissionCalls(ConnectedCalls):
         return self._read(RequestView, "GET", f"{_path(name)}/request")
 
     def _whole_request(self, name: str, *, resume: bool) -> Mapping[str, Any]:
-        """The request to submit again. Raises NotAllowed where it is not shown whole."""
+        """The request to submit again. Raises NotAllowed if the queue does not show the whole
+        request."""
         kept = self._request(name)
         try:
             check_shown(name, kept.withheld)
@@ -93,13 +94,13 @@ class JobCalls(SubmissionCalls, VerbsByName):
         """Jobs in the order of the queue: running, then waiting by place, then ended. At most
         `limit` (default: 1,000); `more` of the list says whether there are others.
 
-        Where the queue has more than 1,000, or more than `limit`, waiting jobs come by entry time,
-        without their places. A limit above 1,000 takes several requests.
+        If the queue has more than 1,000 jobs, or more than `limit`, waiting jobs come by entry
+        time, without their places. A limit above 1,000 takes several requests.
 
-        `states` keeps only those, one or several (None: all). `project`: one or several.
-        `submitter`: an ARN (one's own: `service.me().person`), or a name that stands in it between
-        its slashes; `pool`: where it runs or, while it does not, may run; `since`, `until`: when it
-        entered. Raises InvalidRequest where there is no such state, and NoSuchProject.
+        `states` and `project`: one or several (None: all). `submitter`: an ARN (one's own:
+        `service.me().person`), or a part of it between slashes; `pool`: where a job runs or,
+        before, may run; `since`, `until`: when it entered. Raises InvalidRequest for an unknown
+        state, and NoSuchProject.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
@@ -120,7 +121,7 @@ class JobCalls(SubmissionCalls, VerbsByName):
         while True:
             page = self._read(QueueView, "GET", "/jobs", query=query)
             for job in page.jobs:
-                found.pop(job.name, None)  # It has changed its state since the page before.
+                found.pop(job.name, None)  # Its state has changed since the previous page.
                 found[job.name] = job
             if page.next is None or len(found) >= most:
                 break
@@ -156,7 +157,7 @@ class JobCalls(SubmissionCalls, VerbsByName):
     def request(self, name: str) -> dict[str, Any]:
         """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob.
 
-        Where another person submitted the job, without what may hold secrets
+        If another person submitted the job, fields that may hold secrets are missing
         (`HyperParameters`, `Environment` and more).
         """
         return self._request(name).request
@@ -179,8 +180,8 @@ class JobCalls(SubmissionCalls, VerbsByName):
             raise
 
     def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]:
-        """Add tags to the job and to every attempt that it will begin; returns all that it has.
-        Queue settings are tags too. Raises NoSuchJob, TooLate (it has ended), InvalidRequest."""
+        """Add tags to the job and to all its later attempts; returns all its tags. Queue settings
+        are tags too. Raises NoSuchJob, TooLate (it has ended), InvalidRequest."""
         self._amend(name, tags=tags)
         return {tag["Key"]: tag["Value"] for tag in self.request(name).get("Tags") or ()}
 
@@ -193,13 +194,12 @@ class JobCalls(SubmissionCalls, VerbsByName):
         project: str | None = None,
         resume: bool = False,
     ) -> JobView:
-        """Submit a job's request once more under another name, as its caller's, in its project
-        unless another is given.
-        Raises NoSuchJob, what `submit` raises, and NotAllowed where the request is not shown whole
-        to this caller.
+        """Submit a job's request once more under another name, for this caller; in its project,
+        unless `project` names another. Raises NoSuchJob, what `submit` raises, and NotAllowed if
+        the caller may not see the whole request.
 
-        What the first writes its checkpoints to, the second finds there. A place that the queue
-        provided is the first one's alone, unless the second is to `resume` its work.
+        The clone finds the first job's checkpoints if the request names their place. A place that
+        the queue provided belongs to the first job alone, unless the clone is to `resume` its work.
         """
         again = self._whole_request(name, resume=resume)
         request = {**again, "TrainingJobName": new_name}
@@ -217,9 +217,9 @@ class JobCalls(SubmissionCalls, VerbsByName):
         """Submit the request of a job that has ended without completing once more. Raises
         NoSuchJob, InvalidRequest (it has not ended, or has completed), and what `submit` raises.
 
-        A name is used once, so it is another job: `new_name`, else the first free one of
-        `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints. Without a
-        `new_name` the retry of a member of your sweep takes its place in the sweep.
+        A name is used once, so the retry is another job: `new_name`, else the first free one of
+        `<name>-r2`, `<name>-r3` … . It goes on from the first job's checkpoints. Without a
+        `new_name` the retry of a member of your sweep replaces the member in the sweep.
         """
         return _retried(
             self,
@@ -235,8 +235,9 @@ class JobCalls(SubmissionCalls, VerbsByName):
         `{"name": …, "retry": True}` with `new_name` and `tags` of the new job, or any of `held`,
         `tags` and `give_up`; `states`: only while it is in one of these.
 
-        An outcome for each, in this order; the error `unavailable` says that there was no time for
-        that one. Raises InvalidRequest where a change is malformed; then nothing is changed.
+        Returns an outcome for each, in this order; the error `unavailable` means that the queue had
+        no time for this change. Raises InvalidRequest for a malformed change, and then changes
+        nothing.
         """
         return self._read(OutcomesView, "PATCH", "/jobs", body={"changes": [*changes]}).outcomes
 
@@ -245,7 +246,8 @@ class JobCalls(SubmissionCalls, VerbsByName):
 
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
-    """One, several between commas, or several. Raises InvalidRequest where one of them is none."""
+    """The states in a comma-separated text or an iterable. Raises InvalidRequest for an unknown
+    state."""
     states = wanted.split(",") if isinstance(wanted, str) else [*wanted]
     for state in states:
         if state not in tuple(JobState):
@@ -281,7 +283,7 @@ def _retried(
     the same request under its name again returns the job.
     """
     job = jobs.view(name)
-    check_ended_in_vain(name, job.state)
+    check_retryable(name, job.state)
     if new_name is not None:
         return jobs.clone(name, new_name, priority=priority, project=project, resume=True)
     if job.group:

@@ -34,8 +34,8 @@ LATE_READS = 3
 class LogTail:
     """Prints each new log line once, across attempts.
 
-    `client` is boto3's client for `logs`. If the logs cannot be read, LogTail says so once and
-    tries again at the next look, from where it was; waiting for the job goes on.
+    `client` is boto3's client for `logs`. If the logs cannot be read, LogTail reports that once and
+    tries again at the next look, from the same line; waiting for the job goes on.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ def _end_of(client: Any, stream: str, limit: int) -> tuple[list[str], str]:
 
 
 def failure_log(logs: Callable[[], Any], job: JobView) -> list[str]:
-    """What the last attempt of a failed job has written last, and where the rest is; empty if no
-    script of it has failed.
+    """The last log lines of a failed job's last attempt, and the place of the rest; empty if no
+    script has failed.
 
-    `logs` returns boto3's client for `logs`. If the logs cannot be read, only the place is given:
+    `logs` returns boto3's client for `logs`. If the logs cannot be read, returns only the place:
     the job's failure matters more.
     """
     last = job.attempts[-1] if job.attempts else None

@@ -71,9 +71,8 @@ class Many(VerbsOfMany):
         project: str | None = None,
     ) -> list[Outcome]:
         """Retry the jobs, each under its next free name, or one job as `new_name`. Each outcome has
-        the new job, under the old job's name. A job whose whole request the caller may not see gets
-        NotAllowed. Waits as `submit` does where the caller has submitted as much as one may in a
-        minute."""
+        the new job, under the old job's name. A job gets NotAllowed if the caller may not see its
+        whole request. Waits as `submit` does at the limit of submissions per minute."""
         change: dict[str, Any] = {
             "retry": True,
             "tags": settings_tags(priority=priority, project=project),
@@ -126,8 +125,8 @@ class Many(VerbsOfMany):
         return [done[name] for name in self.names]
 
     def _next_minute(self, over: list[Outcome], alone: Alone) -> list[Outcome]:
-        """Submit the first of the jobs beyond this minute's submissions alone, which waits for the
-        next minute; the others are left for the next request. All are refused if it waits in vain.
+        """Submit the first job beyond this minute's limit alone, which waits for the next minute;
+        the others stay for the next request. All are refused if the wait fails.
         """
         first = self._singly([outcome.name for outcome in over[:1]], alone)
         in_vain = any(isinstance(outcome.error, TooManySubmissions) for outcome in first)

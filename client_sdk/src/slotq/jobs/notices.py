@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from slotq_core.model.reports.slow_save import SlowSave
+from slotq_core.model.reports import SlowSave
 from slotq_core.wire.views.jobs import JobView
 
 LOGGER = logging.getLogger("slotq")
@@ -113,8 +113,8 @@ class Warned:
         self._reported: set[tuple[str, str]] = set()
 
     def report(self, job: JobView, *, submitted: bool = False) -> None:
-        """Say the job's new warnings as trouble; those of its submission only where it is the
-        answer to that."""
+        """Say the job's new warnings as trouble. `submitted`: the view is the answer to the job's
+        submission, whose warnings are said too."""
         codes = {job.slow_save.text: SlowSave.code} if job.slow_save else {}
         for warning in job.warnings if submitted else job.news:
             key = (job.name, codes.get(warning, warning))

@@ -24,14 +24,14 @@ class ProgressScreen(Protocol):
         """Show a line permanently."""
 
     def waiting(self, job: JobView) -> bool:
-        """Show where the job stands, replacing the previous display. Returns False if this screen
+        """Show the job's status, replacing the previous display. Returns False if this screen
         cannot do so; the caller then uses `say`."""
 
     def running(self, job: JobView) -> bool:
         """The same for a running job that reports its progress."""
 
     def seen(self, job: JobView) -> None:
-        """Take in every answer, so that what is shown of an earlier one does not stay."""
+        """Take in every answer, so that no earlier display stays."""
 
 
 class Plain:

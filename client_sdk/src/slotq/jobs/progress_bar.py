@@ -1,4 +1,4 @@
-"""How far a running job is, by its script's own word: as a bar, as a cell, and in words.
+"""The progress that a script reports: as a bar, as a cell, and in words.
 
 A script is a stranger. Its texts are cut and lose what is not printable; its numbers may be
 anything, even of another job.

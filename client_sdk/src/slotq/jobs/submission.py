@@ -28,8 +28,8 @@ class Named(Protocol):
 
 
 Awaited = str | Named
-"""What a job may come after: a job or a group, or its name (`group:NAME` for a group where a job
-has the same name)."""
+"""A dependency: a job or a group, or its name (`group:NAME` for a group if a job has the same
+name)."""
 
 
 class JobSettings(TypedDict, total=False):
@@ -63,8 +63,8 @@ class JobSettings(TypedDict, total=False):
 def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     """The tags that carry these settings.
 
-    Raises InvalidRequest with the name of the setting if a number is out of range, if there is no
-    such class, or if a list of jobs is too long.
+    Raises InvalidRequest with the name of the setting if a number is out of range, if the class
+    does not exist, or if a list of jobs is too long.
     """
     own = {name: value for name in TAGS if (value := settings.get(name)) is not None}
     for name in (key for key in own if key in MOST):
@@ -106,7 +106,7 @@ def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Scope:
-    """Dependencies of all that one client submits for a while."""
+    """Dependencies of the submissions of one client in a block."""
 
     client: object
     after: tuple[str, ...]
@@ -120,8 +120,8 @@ _scopes: ContextVar[tuple[_Scope, ...]] = ContextVar("slotq_after", default=())
 def dependencies(
     client: object, after: Iterable[Awaited], after_any: str | Iterable[Awaited]
 ) -> Iterator[None]:
-    """Let all that this client submits inside come after these jobs and groups, besides what it
-    comes after anyhow."""
+    """Add these dependencies to every submission of this client in the block, in addition to its
+    own."""
     scope = _Scope(client=client, after=_names(after), after_any=_names(after_any))
     token = _scopes.set((*_scopes.get(), scope))
     try:
@@ -143,7 +143,7 @@ def with_dependencies(request: Mapping[str, Any], client: object) -> Mapping[str
 
 
 def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
-    """The names of these jobs and groups, as the tags have them. Texts may hold several, comma
+    """The names of these jobs and groups, in the tags' form. A text may hold several names, comma
     separated."""
     items = [awaited] if isinstance(awaited, str) else awaited
     texts = (item if isinstance(item, str) else _name(item) for item in items)
@@ -158,8 +158,8 @@ def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
     """The request with these tags added. A tag of the same setting that the request already has
-    stays, unless `override`. Tags that together hold one list count as one. What is no list of tags
-    stays: the request is refused for it."""
+    stays, unless `override`. Tags that together hold one list count as one. A value that is not a
+    list stays, and the queue refuses the request."""
     own = request.get("Tags") or []
     if not isinstance(own, list | tuple):
         return dict(request)

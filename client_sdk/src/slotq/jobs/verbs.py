@@ -1,6 +1,6 @@
 """The users' verbs as methods: on jobs by name (`queue.jobs`), on a job as an object, and on many.
 
-What each verb changes stands in the core's table (`slotq_core.wire.verbs`).
+The core's table (`slotq_core.wire.verbs`) says what each verb changes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Outcome:
 
 
 def change_of(verb: Verb, value: Value, *, attempt: int = 0) -> dict[str, Any]:
-    """The change of a job, as the queue takes it. `attempt`: the number of the job's attempt, which
-    a change of it carries: repeated, it does not change the next attempt too."""
+    """The change of a job in the queue's form. `attempt`: the number of the attempt to change, so
+    that a repeated change does not affect the next attempt."""
     if verb.of_attempt:
         return {verb.key: attempt}
     if verb.value is not None:
@@ -59,35 +59,35 @@ class VerbsByName:
         return self.do(name, BY_NAME["cancel"])
 
     def hold(self, name: str) -> JobView:
-        """The job shall not start until it is released. Raises NoSuchJob; TooLate where it holds
+        """Keep the job from starting until it is released. Raises NoSuchJob; TooLate if it holds
         slots or has ended. Holding a held job is no error."""
         return self.do(name, BY_NAME["hold"])
 
     def release(self, name: str) -> JobView:
-        """A held job waits again, at its old entry time. Raises NoSuchJob, TooLate (it has ended).
-        Releasing a job that is not held is no error."""
+        """Let a held job wait again, at its old entry time. Raises NoSuchJob, TooLate (it has
+        ended). Releasing a job that is not held is no error."""
         return self.do(name, BY_NAME["release"])
 
     def requeue(self, name: str) -> JobView:
         """Stop the running attempt; the job goes back into the line, at its old entry time and with
-        its checkpoints. No error where it waits: then there is nothing to give up. Raises
-        NoSuchJob; TooLate where it is being cancelled or has ended."""
+        its checkpoints. No error for a waiting job, which is left unchanged. Raises NoSuchJob;
+        TooLate if it is being cancelled or has ended."""
         return self.do(name, BY_NAME["requeue"])
 
     def set_priority(self, name: str, priority: int | str) -> JobView:
-        """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
-        TooLate (it has ended), InvalidRequest."""
+        """Set the priority; the highest comes first. For a running job it decides which jobs may
+        evict it. Raises NoSuchJob, TooLate (it has ended), InvalidRequest."""
         return self.do(name, BY_NAME["priority"], priority)
 
     def move(self, name: str, pools: str | Iterable[str]) -> JobView:
-        """It accepts these pools from now on, the most welcome first; a running attempt stays where
-        it is. Raises NoSuchJob, TooLate (it has ended), InvalidRequest, NeverFits."""
+        """Set the pools that the job accepts, in order of preference; a running attempt stays in
+        its pool. Raises NoSuchJob, TooLate (it has ended), InvalidRequest, NeverFits."""
         return self.do(name, BY_NAME["move"], pools)
 
     def transfer(self, name: str, project: str) -> JobView:
-        """It belongs to this project from now on, with the project's pools where it names none. For
-        jobs that hold no slots. Raises NoSuchJob, NotPermitted, ProjectNotAllowed; TooLate (it
-        holds slots, or has ended); and what a submission to the project raises."""
+        """Move the job to this project, with the project's pools if it names none. For jobs that
+        hold no slots. Raises NoSuchJob, NotPermitted, ProjectNotAllowed; TooLate (it holds slots,
+        or has ended); and what a submission to the project raises."""
         return self.do(name, BY_NAME["transfer"], project)
 
 
@@ -97,35 +97,37 @@ class VerbsOfJob:
         raise NotImplementedError
 
     def cancel(self) -> Self:
-        """Whether it waits or runs; a running attempt is stopped first. Raises TooLate (it has
-        ended otherwise)."""
+        """Cancel the job, whether it waits or runs; a running attempt is stopped first. Raises
+        TooLate (it has ended in another way)."""
         return self.do(BY_NAME["cancel"])
 
     def hold(self) -> Self:
-        """It shall not start until it is released. Raises TooLate: it holds slots, or has ended."""
+        """Keep the job from starting until it is released. Raises TooLate (it holds slots, or has
+        ended)."""
         return self.do(BY_NAME["hold"])
 
     def release(self) -> Self:
-        """It waits again, at its old entry time. Raises TooLate (it has ended)."""
+        """Let the held job wait again, at its old entry time. Raises TooLate (it has ended)."""
         return self.do(BY_NAME["release"])
 
     def requeue(self) -> Self:
-        """It gives its running attempt up and waits again, at its old entry time and with its
+        """Stop the running attempt; the job waits again, at its old entry time and with its
         checkpoints. Raises TooLate (it is being cancelled, or has ended)."""
         return self.do(BY_NAME["requeue"])
 
     def set_priority(self, priority: int | str) -> Self:
-        """High first. Raises TooLate (it has ended), InvalidRequest."""
+        """Set the priority; the highest comes first. Raises TooLate (it has ended),
+        InvalidRequest."""
         return self.do(BY_NAME["priority"], priority)
 
     def move(self, pools: str | Iterable[str]) -> Self:
-        """It accepts these pools from its next start on, the most welcome first. Raises TooLate (it
-        has ended), InvalidRequest, NeverFits."""
+        """Set the pools for the next start, in order of preference. Raises TooLate (it has ended),
+        InvalidRequest, NeverFits."""
         return self.do(BY_NAME["move"], pools)
 
     def transfer(self, project: str) -> Self:
-        """It belongs to this project from now on. Raises ProjectNotAllowed, TooLate (it holds
-        slots, or has ended), and what a submission to the project raises."""
+        """Move the job to this project. Raises ProjectNotAllowed, TooLate (it holds slots, or has
+        ended), and what a submission to the project raises."""
         return self.do(BY_NAME["transfer"], project)
 
 

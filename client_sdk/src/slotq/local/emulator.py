@@ -33,7 +33,7 @@ from slotq.local.services.invocations import FUNCTION, Handler, Invocations
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
-from slotq_core.adapters.settings import SystemClock
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.errors import SlotQError
 
 DEFAULT_PORT = 4777
@@ -50,7 +50,7 @@ class CannotStart(SlotQError):
 @dataclass(frozen=True, kw_only=True)
 class Options:
     pools: str
-    """The pools, in the form that `settings.parse_pools` reads, with every instance type named."""
+    """The pools, in the form that `parse_pools` reads, with every instance type named."""
     work: Path
     """The folder of the jobs' folders, the Lambda's log (lambda.log) and the saved state."""
     port: int = DEFAULT_PORT
@@ -76,7 +76,7 @@ class _QuietHandler(MotoRequestHandler):
         pass
 
     def run_wsgi(self) -> None:
-        """Answer also an address that nobody can read: moto's handler would say nothing."""
+        """Answer also an unreadable address: moto's handler would not answer."""
         try:
             urlsplit(self.path)
         except ValueError:

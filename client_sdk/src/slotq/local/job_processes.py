@@ -156,8 +156,8 @@ def _listening(port: int) -> Iterator[tuple[str, str]]:
 
 
 def _loopback(text: str) -> str:
-    """The loopback address that reaches a socket bound to an address in the kernel's form; empty
-    if there is none."""
+    """The loopback address that reaches a socket bound to an address in the kernel's form; empty if
+    no loopback address does."""
     words = [text[at : at + 8] for at in range(0, len(text), 8)]
     packed = b"".join(struct.pack("=I", int(word, 16)) for word in words)
     family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
@@ -213,7 +213,7 @@ class _Carrier:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._silent: set[int] = set()
-        """The ports of which was said that nothing listens."""
+        """The ports that have been reported as silent."""
         self._connections: set[asyncio.Task[None]] = set()
 
     async def carry(self, tunnels: Sequence[Tunnel], pid: int) -> None:

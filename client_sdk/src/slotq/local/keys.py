@@ -49,7 +49,7 @@ def read(folder: Path) -> EmulatorKeys | None:
 
 
 def kept(folder: Path) -> EmulatorKeys:
-    """The folder's keys. Creates them if there are none."""
+    """The folder's keys. Creates missing keys."""
     if found := read(folder):
         return found
     made = EmulatorKeys.made()

@@ -1,7 +1,7 @@
-"""Tells people of their jobs, as the deployed notifier does (docs/notifications.md).
+"""Notifies people of their jobs, as the deployed notifier does (docs/notifications.md).
 
-What is deployed is a function behind the table's stream. Here a thread hands the stream's records
-to the same code, twice a second, and rings its schedule. Webhooks may be on this machine.
+The deployed notifier is a function behind the table's stream. Here a thread passes the stream's
+records to the same code, twice a second, and runs its schedule. Webhooks may be on this machine.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable
 from slotq.local.endpoint import Endpoint
 from slotq.local.services.aws import TABLE
 from slotq.local.services.moto_dynamodb import JobStream, attached
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.notices import DynamoOutbox, change_in
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.operations.notices import DeliveryResult, Notices
 
 _PAUSE = 0.5
 _SCHEDULE = 60.0
 _BUDGET = 60_000
-"""What a deployed handler has (ms)."""
+"""The time limit of a deployed handler (ms)."""
 
 
 class EmulatorNotifier:
@@ -43,7 +43,7 @@ class EmulatorNotifier:
         self._rang = time.monotonic()
 
     def run(self, closed: threading.Event) -> None:
-        """Tell until the emulator is closed. What fails is tried again."""
+        """Send notifications until the emulator is closed; retries failures."""
         while not closed.wait(_PAUSE):
             try:
                 self.step()

@@ -22,8 +22,7 @@ class Column:
     """The heading; a leading `>` aligns the column to the right."""
     cell: Callable[[JobView], str | Text]
     importance: int = 9
-    """Which columns leave first where a terminal is narrow: those of the smallest number; 9 never
-    leaves."""
+    """A narrow terminal drops the columns of the smallest number first, and never those of 9."""
     key: Callable[[JobView], Any] | None = None
     """The sort key; None: the shown text."""
 
@@ -39,7 +38,7 @@ def _number(number_of: Callable[[JobView], int | None], head: str, importance: i
 
 
 def _done(job: JobView) -> tuple[bool, float]:
-    """For sorting: the part done; jobs that do not say it come last."""
+    """The sort key of progress: the part done; jobs without progress come last."""
     done = fraction(job.progress) if job.progress else None
     return done is None, done or 0.0
 
@@ -89,10 +88,10 @@ OF_SEVERAL = ("name", "user", *DEFAULT[1:])
 def queue_table(
     jobs: Collection[JobView], columns: Sequence[str] | None = None, *, apart: bool = True
 ) -> RenderableType:
-    """The queue, one line per job, in the order given. Without `columns`, shows the users if the
-    jobs have several submitters, projects and kinds of work if there are several, and priority
-    classes and progress if any job has one; with `apart`, the lines of several pools one below the
-    other. Columns that are not asked for may leave a narrow terminal."""
+    """The queue, one line per job, in this order. Without `columns`, shows the users if the jobs
+    have several submitters, projects and kinds of work if there are several, and priority classes
+    and progress if any job has one; with `apart`, the lines of several pools one below the other. A
+    narrow terminal may drop default columns."""
     users = short_names(job.submitter for job in jobs)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
     if columns is None:
@@ -115,7 +114,7 @@ def queue_table(
 
 
 def _leaves(chosen: Iterable[Column]) -> list[str]:
-    """The headings of the columns that may leave, the least important first."""
+    """The headings of the columns that may be dropped, the least important first."""
     some = sorted(
         (column for column in chosen if column.importance < 9), key=lambda column: column.importance
     )

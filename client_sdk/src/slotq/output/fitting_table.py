@@ -23,8 +23,8 @@ class FittingTable(Table):
     """A table without lines, whose columns have headings."""
 
     def __init__(self, leaves: Sequence[str] = ()) -> None:
-        """`leaves`: the headings of columns that a narrow terminal can do without, the first to
-        leave first. The others stay, and wrap where not even they fit."""
+        """`leaves`: the headings of columns that a narrow terminal drops, in this order. The other
+        columns stay, and wrap if they do not fit."""
         super().__init__(box=None, pad_edge=False, padding=(0, PADDING, 0, 0), header_style="bold")
         self._leaves = tuple(leaves)
 

@@ -19,8 +19,8 @@ from slotq_core.wire.views.jobs import JobView
 
 
 def groups_of(jobs: Iterable[JobView], *, ended: bool) -> list[GroupSummaryView]:
-    """The groups of these jobs by name, as far as the jobs tell; with `ended`, also those whose
-    jobs have all ended."""
+    """The groups of these jobs by name, by the jobs' own views; with `ended`, also those whose jobs
+    have all ended."""
     states: dict[str, Counter[str]] = {}
     for job in jobs:
         if job.group:
@@ -42,7 +42,7 @@ def groups_table(view: GroupsView) -> RenderableType:
 
 
 def kind(group: GroupSummaryView) -> str:
-    """`gang` or `sweep`; `-` if the queue did not tell."""
+    """`gang` or `sweep`; `-` if the queue did not say."""
     if group.gang is not None:
         return "gang"
     return "-" if group.max_parallel is None else "sweep"
@@ -125,7 +125,7 @@ BEST = "*"
 
 
 def sweep_page(group: GroupView, sweep: SweepView, trials: Sequence[TrialView]) -> RenderableType:
-    """What a sweep looks for, how far it is, and a line for each of the trials."""
+    """A sweep's objective and progress, and a line for each trial."""
     facts = Table.grid(padding=(0, 2))
     best = next((trial for trial in sweep.trials if trial.best), None)
     failed = next(

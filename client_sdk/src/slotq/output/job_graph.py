@@ -1,7 +1,7 @@
 """Which jobs and groups come after which: the chains, and the tree that shows them.
 
-A group stands for its members: it comes after what all of them come after. A member stands by
-itself only where it comes after more, or where jobs come after that member alone.
+A group represents its members: its dependencies are those that all members share. A member is a
+node of its own only if it has further dependencies or dependents.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GroupNode:
 
     @property
     def after(self) -> list[str]:
-        """What all members come after."""
+        """The dependencies that all members share."""
         common = [set(job.after) for job in self.members]
         shared = set.intersection(*common) if common else set()
         return [name for name in (self.members[0].after if common else ()) if name in shared]
@@ -53,7 +53,7 @@ class JobGraph:
         self.groups = {end_of(group.name): group for group in groups}
         awaited = {name for job in known.values() for name in job.after}
         self._home: dict[str, str] = {}
-        """The group that stands for a job."""
+        """The group that represents a job."""
         for key, group in self.groups.items():
             common = set(group.after)
             for member in group.members:
@@ -69,15 +69,15 @@ class JobGraph:
                 self.followers[name].append(key)
 
     def chains(self, *, ended: bool) -> list[str]:
-        """What comes after others or what others come after, those first that others come after.
-        Without `ended`: only where something connected has not ended."""
+        """Nodes with dependencies or dependents, dependencies first. Without `ended`: only chains
+        in which a node has not ended."""
         linked = [key for key, node in self.nodes.items() if node.after or self.followers.get(key)]
         if ended:
             return self._ordered(linked)
         return self.connected_with(key for key in linked if _lives(self.nodes[key]))
 
     def connected_with(self, names: Iterable[str]) -> list[str]:
-        """These jobs and groups, and all that a chain connects with one of them."""
+        """These jobs and groups, and all nodes connected with them."""
         found = dict.fromkeys(self._home.get(name, name) for name in names)
         queue = list(found)
         for name in queue:
@@ -112,8 +112,8 @@ class JobGraph:
 
 
 def graph_tree(graph: JobGraph, keys: Sequence[str]) -> RenderableType:
-    """These nodes as trees: below each those that come after it. One that comes after several shows
-    its own followers only once."""
+    """These nodes as trees, dependents below their dependency. A node with several dependencies
+    shows its own dependents only once."""
     if not keys:
         return Text("no job comes after another")
     shown = set[str]()
@@ -127,7 +127,7 @@ def graph_tree(graph: JobGraph, keys: Sequence[str]) -> RenderableType:
 
 
 def _grow(tree: Tree, key: str, graph: JobGraph, shown: set[str]) -> None:
-    """Add what comes after a node. Works without recursion: chains may be long."""
+    """Add a node's dependents. Works without recursion: chains may be long."""
     todo = [(tree, key)]
     while todo:
         branch, parent = todo.pop()

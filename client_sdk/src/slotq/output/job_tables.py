@@ -138,9 +138,9 @@ def submission(job: JobView) -> str:
 
 
 def explanation(job: JobView, *, submitted: bool = False) -> str:
-    """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
-    for a waiting job, list free room, possible evictions and what prevents them, reservations and
-    known times. `submitted`: with the warnings that only a submission's answer repeats."""
+    """The job's state and its reason, in one sentence. Further lines show progress and warnings
+    and, for a waiting job, free room, possible evictions and what prevents them, reservations and
+    known times. `submitted`: with the warnings that only a submission's answer has."""
     lines = [f"{job.name}: {status_line(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
@@ -161,7 +161,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
 
 def columns(*titles: str, leaves: Sequence[str] = ()) -> Table:
     """An empty table with these columns; a leading `>` aligns a column to the right. `leaves`: the
-    columns that a narrow terminal can do without, the first to leave first."""
+    columns that a narrow terminal drops, in this order."""
     table = FittingTable(leaves)
     for column in titles:
         right = column.startswith(">")
@@ -191,7 +191,7 @@ def last_part(arn: str) -> str:
 
 
 def short_names(arns: Iterable[str]) -> Mapping[str, str]:
-    """The shortest endings, by ARN, that tell these ARNs apart; all have equally many parts."""
+    """The shortest distinct endings, by ARN; all have equally many parts."""
     parts = {arn: _parts(arn) for arn in arns}
     for number in range(1, max(map(len, parts.values()), default=1)):
         short = {arn: "/".join(pieces[-number:]) for arn, pieces in parts.items()}

@@ -90,9 +90,9 @@ def health(pool: PoolView) -> str:
 
 def _missing(right: MissingRightView) -> str:
     """The text `the queue lacks iam:PassRole for role …, tried again at …: …`."""
-    whose = f" for role {right.role}" if right.role else ""
+    role = f" for role {right.role}" if right.role else ""
     until = moment(right.not_before)
-    said = f"the queue lacks {right.action}{whose}, next try at {until}"
+    said = f"the queue lacks {right.action}{role}, next try at {until}"
     return f"{said}: {one_line(right.message)}"
 
 

@@ -15,8 +15,8 @@ from slotq_core.wire.document.views import BudgetView, ProjectView, QuotasView, 
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
-    """The projects, one line each: what they deserve, may have, hold and wait for, and what
-    they have spent, if any has a budget."""
+    """The projects, one line each: quota, weight, limit, share, use and demand; and the spent
+    budget, if any project has one."""
     shown = [*projects]
     budgets = ("SPENT",) if any(project.budget for project in shown) else ()
     heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")
@@ -63,8 +63,8 @@ def _spent(budget: BudgetView | None) -> str:
 def _of(project: ProjectView, figure: str) -> str:
     """One figure of a project, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
     by_pool: dict[str, dict[str, int]] = {}
-    for standing in project.standings:
-        by_pool.setdefault(standing.pool, {})[standing.resource] = getattr(standing, figure)
+    for status in project.standings:
+        by_pool.setdefault(status.pool, {})[status.resource] = getattr(status, figure)
     if not any(amount for own in by_pool.values() for amount in own.values()):
         return "0"
     return amounts(by_pool[""] if by_pool.keys() == {""} else by_pool)

@@ -29,7 +29,7 @@ _STEPS = [
 _STARTS, _RUNS, _ENDS, _EVICTED = "░", "█", "▌", "✗"
 _STYLES = {_STARTS: "dim", _RUNS: "blue", _ENDS: "blue", _EVICTED: "bold red"}
 _OTHERS = "(others)"
-"""Stands for jobs that the caller may not see."""
+"""Replaces the names of jobs that the caller may not see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,11 +146,11 @@ def eviction_words(attempt: HeldSlotsView, short: Callable[[str], str | None]) -
     """From whom and for whom: `job1 (ada) evicted from p5 for job2 (bob, speech)`."""
     found = attempt.evicted
     assert found is not None
-    who = _whose(attempt.submitter, attempt.project, short)
+    owner = _whose(attempt.submitter, attempt.project, short)
     for_whom = _whose(found.submitter, found.project, short)
     name = found.job or ("a job of others" if for_whom else "")
     gains = f" for {name}{for_whom}" if name else ", for no particular job"
-    return f"{_name(attempt)}{who} evicted from {attempt.pool}{gains}"
+    return f"{_name(attempt)}{owner} evicted from {attempt.pool}{gains}"
 
 
 def _whose(submitter: str, project: str, short: Callable[[str], str | None]) -> str:

@@ -37,7 +37,7 @@ _LEAVES = (
     "JOBS",
     "USD",
 )
-"""The figures that a narrow terminal can do without, the first to leave first."""
+"""The figures that a narrow terminal drops, in this order."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _OTHERS = "others"
 """Persons whose use the queue does not show one by one to this caller."""

@@ -24,7 +24,7 @@ from slotq.errors import NotConfigured
 IGNORE_FILES = (".slotqignore", ".gitignore")
 """The first existing file counts."""
 MOST_BYTES = 200_000_000
-"""A larger folder contains data, which belongs in S3 and reaches the job through a channel."""
+"""A larger folder contains data: put it into S3, and give it to the job as a channel."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,7 +312,7 @@ def _part(found: re.Match[str]) -> str:
 
 
 def _member(found: re.Match[str]) -> str:
-    """One member of a set, as in a set of `re`; empty where it is none."""
+    """One member of a set, as in a set of `re`; empty if `re` has no such member."""
     if found["class"]:
         return re.escape(_CLASSES.get(found["class"], ""))
     low, high = found["low"], found["high"] or found["low"]

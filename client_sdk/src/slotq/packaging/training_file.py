@@ -89,7 +89,7 @@ def _in_archive(
 def _in_channel(
     s3: Any, request: Mapping[str, Any], ask: Callable[[], object]
 ) -> dict[str, Any] | None:
-    channels = {one["ChannelName"]: one for one in request.get("InputDataConfig") or ()}
+    channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig") or ()}
     if not {_CODE, _DRIVERS} <= set(channels):
         return None
     uri = channels[_CODE].get("DataSource", {}).get("S3DataSource", {}).get("S3Uri", "")

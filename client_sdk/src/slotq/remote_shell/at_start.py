@@ -31,7 +31,7 @@ class AtStart:
         """The attempt that is being entered, and since when."""
 
     def follow(self, fetch: Callable[[], JobView]) -> int:
-        """Say where the job stands until it can be entered; returns what `enter` returns.
+        """Report the job's status until it can be entered; returns the result of `enter`.
 
         Raises NoShell if the job ends first, and what `fetch` and `enter` raise.
         """

@@ -49,7 +49,7 @@ class Deletion:
 
 
 def _delete(client: Any, training_job: str) -> None:
-    """Delete one training job; do nothing if there is none. Raises ClientError."""
+    """Delete one training job; does nothing if it does not exist. Raises ClientError."""
     with untouched():
         try:
             client.delete_training_job(TrainingJobName=training_job)

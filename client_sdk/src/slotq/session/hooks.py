@@ -1,6 +1,6 @@
 """botocore event hooks: answer an operation here instead of at AWS, for any SDK above botocore.
 
-An operation passes three points. `before-parameter-build` sees the parameters as given and may
+An operation passes three points. `before-parameter-build` sees the caller's parameters and may
 change them. `before-call`, after botocore has validated the parameters, may answer the operation.
 `after-call` may amend the answer. The SDK or program sees an ordinary answer or ClientError.
 """

@@ -4,7 +4,7 @@
     slotq.install(aws, priority=5)
     aws.client("sagemaker").create_training_job(TrainingJobName="job1", ...)
 
-Clients that the session made before are as they were.
+Clients that the session has created before stay unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slotq_core.names import PROJECT_TAG
 
 
 class QueueSettings(JobSettings, total=False):
-    """Which queue, and the settings of the jobs. None: not given."""
+    """The queue, and the settings of the jobs. None: not set."""
 
     endpoint: Annotated[str | None, "the URL of the queue's API; default from the config"]
     api_id: Annotated[str | None, "the API's id, with a VPC endpoint; default from the config"]
@@ -44,7 +44,7 @@ class QueueSettings(JobSettings, total=False):
     ]
     say: Annotated[
         Callable[[str], None] | None,
-        "takes each line that tells of a job; the logger `slotq` gets the lines too",
+        "takes each line about a job; the logger `slotq` gets the lines too",
     ]
 
 
@@ -62,14 +62,14 @@ class SessionSettings(QueueSettings, total=False):
 
 
 def parted(settings: SessionSettings) -> tuple[QueueSettings, dict[str, Any]]:
-    """What is for the queue, and what is for the SDK's Session."""
+    """The settings for the queue, and those for the SDK's Session."""
     own = {key: value for key, value in settings.items() if key in QueueSettings.__annotations__}
     rest = {key: value for key, value in settings.items() if key not in own}
     return cast(QueueSettings, own), rest
 
 
 def job_settings(settings: QueueSettings) -> JobSettings:
-    """What is for the jobs alone."""
+    """The settings for the jobs."""
     own = {key: value for key, value in settings.items() if key in JobSettings.__annotations__}
     return cast(JobSettings, own)
 
@@ -78,7 +78,7 @@ def job_settings(settings: QueueSettings) -> JobSettings:
 def install(session: boto3.Session | None = None, **settings: Unpack[QueueSettings]) -> QueueClient:
     """Send the training jobs of a boto3 session through the queue; returns the queue's client.
 
-    What that client submits has the same settings.
+    The client's submissions have the same settings.
 
     `session`: boto3's default session where None. The settings of jobs become tags of each job; a
     tag that a request carries itself wins. Installing again for the same queue replaces the
@@ -107,8 +107,8 @@ def connect(
     """The queue that is configured, with these settings, and SageMaker's calls over it.
 
     `aws`: the session that signs; the configured one where None. `say` takes the place of that of
-    the settings. A priority or project that is not given is that of the queue's own settings, else
-    the configured one. Raises NotConfigured.
+    the settings. A missing priority or project comes from the queue's own settings, else from the
+    configuration. Raises NotConfigured.
     """
     config = load({key: settings.get(key) for key in ("endpoint", "api_id", "priority", "project")})
     queue, own = settings.get("queue"), job_settings(settings)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sdk_version() -> int:
-    """The major version of the installed SDK: 2 or 3. Raises ImportError if there is none."""
+    """The major version of the installed SDK: 2 or 3. Raises ImportError without an SDK."""
     for version, module in ((3, "sagemaker.core.helper.session_helper"), (2, "sagemaker.session")):
         try:
             if find_spec(module) is not None:

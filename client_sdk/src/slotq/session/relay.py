@@ -1,9 +1,9 @@
 """A SageMaker endpoint on this machine, for the AWS CLI and for SDKs of other languages, which
 botocore's hooks in a Python program cannot reach.
 
-AWS_ENDPOINT_URL_SAGEMAKER tells such a program where SageMaker is. The relay repeats each request
-with boto3, in a session hooked by `slotq.install`: training calls go to the queue, all others to
-AWS. The answer goes back in SageMaker's format. CloudWatch Logs is relayed likewise, so that logs
+AWS_ENDPOINT_URL_SAGEMAKER directs such a program to the relay. The relay repeats each request with
+boto3, in a session hooked by `slotq.install`: training calls go to the queue, all others to AWS.
+The answer goes back in SageMaker's format. CloudWatch Logs is relayed likewise, so that logs
 continue across a job's attempts.
 
 The relay calls AWS with the credentials of this process. Therefore it listens on the loopback

@@ -147,8 +147,8 @@ def _of_nobody(boto_session: Any) -> Iterator[Any]:
 
 @contextmanager
 def _lines_to(queue: TrainingCalls | None) -> Iterator[None]:
-    """Say the lines of a wait where the SDK's own log does not show them, unless its level was
-    raised: then nobody wants them printed. A session's own `say` hears them anyhow."""
+    """Say the lines of a wait if the SDK's own log does not show them, unless the user has raised
+    its level. A session's own `say` always receives them."""
     quiet = any(log.level > logging.INFO for log in _SDK_LOGS)
     if queue is None:
         yield

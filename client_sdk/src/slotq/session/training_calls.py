@@ -79,17 +79,17 @@ class TrainingCalls:
         self._queue = queue
         self.say, self._clock, self._sleep = say, clock, sleep
         self.names: ForeignNames | None = None
-        """Looks whether a new job's name is free in SageMaker; None: nobody looks."""
+        """Checks whether a new job's name is free in SageMaker; None: no check."""
         self.ship: Callable[[Mapping[str, Any], Callable[[], object]], dict[str, Any]] | None = None
         """Puts slotq_training.py beside the code of a request, and calls the function before it
-        uploads; None: nobody does."""
+        uploads; None: the code stays unchanged."""
         self.logged_elsewhere: Callable[[str], object] | None = None
-        """Hears the lines of a wait that another log shows; None: nobody does."""
+        """Receives the lines of a wait that another log shows; None: they are dropped."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
         self._caller = ""
         self.warned = Warned(say)
-        """Tells the warnings of jobs, each once."""
+        """Reports the warnings of jobs, each once."""
 
     def calls(self) -> tuple[TakenCall, ...]:
         listing = TrainingJobListing(self._queue.jobs)
@@ -109,8 +109,8 @@ class TrainingCalls:
         )
 
     def captured(self, call: Callable[[], object]) -> dict[str, Any]:
-        """The request that `call` would have submitted; nothing is. What the SDK uploads before is
-        uploaded. Raises InvalidRequest if it submits nothing."""
+        """The request that `call` would submit; nothing is submitted. The SDK's uploads take place.
+        Raises InvalidRequest if `call` submits nothing."""
         token = _capturing.set(self)
         try:
             call()
@@ -191,7 +191,7 @@ class TrainingCalls:
         job = self._job(params.get("TrainingJobName"))
         if job is None:
             return None
-        if job.name in self._requests:  # Nobody is told of what others have submitted.
+        if job.name in self._requests:  # Warnings of other submitters' jobs are not reported.
             self.warned.report(job)
         if has_training_job(job):
             params["TrainingJobName"] = job.training_job

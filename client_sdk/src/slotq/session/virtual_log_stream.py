@@ -1,10 +1,10 @@
 """The logs of a job over all its attempts, as CloudWatch's own calls read them.
 
 Each attempt has its own log streams, named after its training job. For a job of the queue,
-DescribeLogStreams shows virtual streams instead, one for each host: `<job>/algo-1-slotq`. A
-virtual stream gives the lines of the first attempt, then those of the next. The stream of the first
-host also tells, between the attempts, where the job stands: the place in the line and the reason,
-the cause of an eviction, the outcome.
+DescribeLogStreams shows virtual streams instead, one for each host: `<job>/algo-1-slotq`. A virtual
+stream gives the lines of the first attempt, then those of the next. Between the attempts, the
+stream of the first host also reports the job's status: the place in the line and the reason, the
+cause of an eviction, the outcome.
 
 Nothing is stored here: the token of each page holds the reader's position.
 """
@@ -34,11 +34,11 @@ from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import AttemptView, JobView
 
 listener: ContextVar[Callable[[str], object] | None] = ContextVar("slotq_log_lines", default=None)
-"""Hears each line that a reader in this thread is given; None: nobody does."""
+"""Receives each line that a reader in this thread gets; None: no receiver."""
 _OURS = "slotq: "
-"""What the lines begin with that tell where a job stands."""
+"""The prefix of the lines that report a job's status."""
 _FIRST = "algo-1"
-"""The host whose stream tells where the job stands."""
+"""The host whose stream reports the job's status."""
 _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
 
 
@@ -51,7 +51,7 @@ class StreamPosition:
     token: str = ""
     """CloudWatch's token in the stream of that attempt."""
     said: int = 0
-    """Checksum of the last standing that the stream reported."""
+    """Checksum of the last status that the stream reported."""
     evictions: int = 0
     """Number of evictions reported so far."""
 
@@ -112,7 +112,7 @@ class VirtualLogs:
         return partial(self._page, stream["job"], stream["host"], token)
 
     def _page(self, name: str, host: str, token: str) -> Answer:
-        """The page after `token`. Lines of the job come before a report of where it stands."""
+        """The page after `token`. The job's lines come before a report of its status."""
         at = StreamPosition.read(token) if token else StreamPosition()
         job = self._jobs.known(name)
         if job is None:

@@ -2,9 +2,9 @@
 
 scenario  the file: read and checked
 run       the world on a virtual clock, and its record
-report    what the file expects and the run does not show
+report    expectations of the file that the run does not meet
 plot      the run as a picture
-whatif    a queue as it stands, with a change and without
+whatif    the present queue, with a change and without
 
 See docs/simulate.md.
 """

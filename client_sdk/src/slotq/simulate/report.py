@@ -10,8 +10,8 @@ from typing import Any
 from slotq.simulate.run.record import Record, RecordedEvent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import Expectation
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import BehindInLine
+from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.operations.status import Status
 
 _RUNNING = {"starting", "running"}

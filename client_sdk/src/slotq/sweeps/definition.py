@@ -15,12 +15,12 @@ from slotq_core.wire.groups.sweep import TrialView, ranked
 
 MOST_ROUNDS = 99
 _DIGITS = 4
-"""Digits of a trial's number where nobody knows how many there will be."""
+"""Digits of a trial's number if the number of trials is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Objective:
-    """What the trials are compared by. `goal`: a value that is good enough."""
+    """The metric that ranks the trials. `goal`: a value that is good enough."""
 
     metric: str
     maximize: bool = False
@@ -33,13 +33,13 @@ class Halving:
     the next, one in `keep`."""
 
     parameter: str
-    """The parameter that tells a trial how far to run; its script goes on from its checkpoint."""
+    """The parameter for a trial's length; the script goes on from its checkpoint."""
     rungs: tuple[Value, ...]
     keep: int = 3
 
 
 Propose = Callable[[Sequence[TrialView]], Sequence[Mapping[str, Value]] | None]
-"""Given the trials so far, proposes those of the next round; nothing: it is done."""
+"""Proposes the trials of the next round from the trials so far; None: the sweep is complete."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +65,8 @@ class Definition:
         return found if self.halving is None else self._up_to(found, 0)
 
     def following(self, rounds: Sequence[Sequence[TrialView]]) -> dict[int, Parameters]:
-        """The trials of the next round after these rounds, which have all ended; empty: there is
-        none. Depends on the trials alone, so that another process comes to the same."""
+        """The trials of the next round after these rounds, which have all ended; empty: no further
+        round. Depends on the trials alone, so that another process gets the same result."""
         if self.propose is not None:
             past = [trial for trials in rounds for trial in trials]
             return self._numbered(self.propose(past), len(past) + 1)
@@ -130,7 +130,7 @@ def define(
     objective: object = None,
     halving: object = None,
 ) -> Definition:
-    """A sweep from what a user gives, in Python or in a file. `space` may also be a function that
+    """A sweep from a user's values, in Python or in a file. `space` may also be a function that
     proposes trials. Raises InvalidRequest with the field."""
     if not isinstance(name, str):
         raise InvalidRequest(f"name takes a text, not {name!r}: put it in quotes", field="name")

@@ -15,7 +15,7 @@ from typing import Any
 from slotq.errors import InvalidRequest
 from slotq.sweeps.space import Parameters
 from slotq_core import names
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from slotq_core.wire.training.training_fields import STRUCTURES
 from slotq_core.wire.training.training_request import REQUEST
 
@@ -65,7 +65,7 @@ def of_array(
 
 
 def member(template: Mapping[str, Any], name: str, *, index: str, place: str) -> dict[str, Any]:
-    """The template as the request of one member. `place` stands for `{name}` in it. Raises
+    """The template as the request of one member. `place` replaces `{name}` in it. Raises
     InvalidRequest if the name is too long."""
     if not names.is_legal(name):
         raise InvalidRequest(

@@ -43,8 +43,8 @@ class Sweeping:
         """Train an estimator (or a `ModelTrainer`) for each point of `space`, at most
         `max_parallel` at once. Uploads its code once, and returns when the queue has all jobs.
 
-        `inputs`: what `fit` (or `train`) would be given. The rest is as for `queue.sweeps.submit`.
-        Give a `name`, and the same call again finds the sweep.
+        `inputs`: the argument of `fit` (or `train`). The rest is as for `queue.sweeps.submit`. Give
+        a `name`, and the same call again finds the sweep.
         """
         chosen = name or _name(estimator)
         if not names.is_legal(chosen):
@@ -65,7 +65,7 @@ class Sweeping:
 
 
 def _call(estimator: Any, name: str, inputs: Any) -> Callable[[], object]:
-    """What makes the SDK put the request together."""
+    """The call that makes the SDK build the request."""
     if hasattr(estimator, "fit"):
         return lambda: estimator.fit(inputs, wait=False, job_name=name)
     if hasattr(estimator, "train"):

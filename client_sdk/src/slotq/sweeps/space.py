@@ -11,14 +11,14 @@ from itertools import product
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 
 Value = bool | int | float | str
 Parameters = dict[str, Value]
 """What one trial tries, by name."""
 
 _LARGEST = 1e300
-"""Beyond it, the distance of two numbers may be none."""
+"""The largest absolute value of a number: the difference of larger ones may overflow."""
 _DIGITS = 12
 """Significant digits of a sampled number: fewer than machines agree on."""
 

@@ -40,7 +40,7 @@ class Sweep:
     def __init__(
         self, queue: Connection, rounds: Sequence[GroupView], definition: Definition | None = None
     ) -> None:
-        """`definition`: what further rounds are made from; None: this process does not know."""
+        """`definition`: the source of further rounds; None: unknown to this process."""
         self._queue, self._definition = queue, definition
         self.rounds = [*rounds]
         """The groups so far, as last looked at."""
@@ -83,7 +83,7 @@ class Sweep:
 
     def results(self, sort: str = "") -> list[TrialView]:
         """One line for each trial, as last looked at (`refresh` looks again). A trial that went on
-        in a later round has its line of there. `sort` as `sorted_by` takes it."""
+        in a later round has the line of that round. `sort` as `sorted_by` takes it."""
         latest = {
             trial.name.removeprefix(f"{round_.name}-"): trial
             for round_ in self.rounds
@@ -92,8 +92,8 @@ class Sweep:
         return sorted_by(list(latest.values()), sort, maximize=self._view.maximize)
 
     def best(self) -> TrialView | None:
-        """The best of the trials that have completed; with rounds of one halving, of the last
-        round that has any. None: none has completed with an objective."""
+        """The best completed trial; with halving, of the last round that has one. None: no trial
+        has completed with an objective."""
         halving = self._definition is None or self._definition.halving is not None
         rounds = [_trials(round_) for round_ in reversed(self.rounds)]
         groups = rounds if halving else [[trial for trials in rounds for trial in trials]]
@@ -127,8 +127,8 @@ class Sweep:
     ) -> Sweep:
         """Wait until all trials have ended, submitting further rounds, and say how it goes.
 
-        Whoever stops waiting loses nothing: the queue goes on with the present round, and the same
-        sweep submitted and waited for again goes on with the next. Raises TimeoutError.
+        An interrupted wait loses nothing: the queue goes on with the present round, and another
+        `wait` for the same sweep submits the next. Raises TimeoutError.
         """
         until = None if timeout is None else clock() + timeout
         said = ""
@@ -151,7 +151,7 @@ class Sweep:
         return Many(JobCalls(self._queue), jobs)
 
     def _begin_next(self) -> bool:
-        """Submit the next round, if there is one. Returns whether there is."""
+        """Submit the next round, if any. Returns whether one exists."""
         if self._definition is None or self._view.met_by:
             return False
         trials = self._definition.following([_trials(round_) for round_ in self.rounds])
@@ -194,7 +194,7 @@ def submit_round(
     *,
     dry_run: bool = False,
 ) -> GroupView:
-    """Submit the trials; or only ask what would come of it (`QueueClient.submit`)."""
+    """Submit the trials, or check the submission (`QueueClient.submit`)."""
     return GroupCalls(queue).submit(
         definition.group_name(number),
         definition.requests(number, trials),
@@ -205,9 +205,8 @@ def submit_round(
 
 
 def rounds_of(queue: Connection, name: str) -> list[GroupView]:
-    """The groups of a sweep, round after round. A group that is no sweep is no round, whatever its
-    name. Raises NoSuchGroup, and InvalidRequest if the group is no sweep that told its parameters
-    or its metric."""
+    """The groups of a sweep, round after round, without groups that are not sweeps. Raises
+    NoSuchGroup, and InvalidRequest if the group is not a sweep with parameters or a metric."""
     first = GroupCalls(queue).view(name)
     if first.sweep is None:
         raise InvalidRequest(
@@ -235,7 +234,7 @@ def _known(queue: Connection, name: str) -> list[GroupView]:
 
 
 def _is_that(group: GroupView, definition: Definition, trials: Mapping[int, Parameters]) -> bool:
-    """Whether the group tries and looks for what the definition does, as many at once."""
+    """Whether the group has the definition's trials, objective and parallelism."""
     if group.sweep is None or group.max_parallel != definition.max_parallel:
         return False
     found = group.sweep.model_dump(include={"metric", "maximize", "goal"})
@@ -283,7 +282,7 @@ def _parameter(trial: TrialView, *, name: str) -> object:
 
 
 def status_line(sweep: Sweep) -> str:
-    """Where the sweep stands, in one line."""
+    """The sweep's states and best trial, in one line."""
     results = sweep.results()
     states = Counter(trial.state or "expired" for trial in results)
     parts = [f"{states[state]} {state.value}" for state in JobState if states.get(state)]
@@ -316,10 +315,10 @@ class SweepCalls(ConnectedCalls):
 
         `request`: the CreateTrainingJob request that they share. `space`: a grid (lists by
         parameter), a list of dicts, samplers by parameter (`slotq.uniform` …; then `trials` from
-        number `first` on, by `seed`), or a function that is given the trials so far and returns
-        those of the next round. A parameter is a hyperparameter, or with a dot another field
-        (`Environment.SEED`). `objective`: a metric to minimise, or `{"metric": …, "maximize": True,
-        "goal": …}`. `halving`: `{"parameter": …, "rungs": [1, 3, 9], "keep": 3}`.
+        number `first` on, by `seed`), or a function from the trials so far to those of the next
+        round. A parameter is a hyperparameter, or with a dot another field (`Environment.SEED`).
+        `objective`: a metric to minimise, or `{"metric": …, "maximize": True, "goal": …}`.
+        `halving`: `{"parameter": …, "rungs": [1, 3, 9], "keep": 3}`.
 
         The same sweep again is the same sweep; `wait` goes on with its rounds. Raises
         InvalidRequest, and what `groups.submit` raises.
@@ -338,6 +337,6 @@ class SweepCalls(ConnectedCalls):
         return submitted(self._connection, definition)
 
     def get(self, name: str) -> Sweep:
-        """A sweep that was submitted earlier, by whomever. Raises NoSuchGroup, and InvalidRequest
-        if the group is no sweep."""
+        """A sweep that any caller has submitted earlier. Raises NoSuchGroup, and InvalidRequest if
+        the group is not a sweep."""
         return Sweep(self._connection, rounds_of(self._connection, name))

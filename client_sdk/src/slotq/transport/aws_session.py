@@ -33,7 +33,7 @@ def signing(config: Config) -> boto3.Session:
 def made(
     profile: str | None = None, *, source: str = "argument", region: str | None = None
 ) -> boto3.Session:
-    """A new session. `source` tells where the profile's name came from.
+    """A new session. `source`: where the profile's name came from.
 
     Raises NotConfigured if AWS's files have no such profile, or cannot be read.
     """
@@ -83,7 +83,7 @@ class Identity:
 def identity(aws: Any) -> Identity:
     """The identity of a boto3 session.
 
-    Raises PicklingError if the session was given keys: a pickle must not carry them, and another
+    Raises PicklingError if the session has explicit keys: a pickle must not carry them, and another
     process would sign with other credentials.
     """
     credentials = aws.get_credentials()

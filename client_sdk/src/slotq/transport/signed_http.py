@@ -99,7 +99,7 @@ class Transport:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings and where credentials are found; never credentials, connections or
-        clocks. Raises PicklingError if the session was given its credentials as keys."""
+        clocks. Raises PicklingError if the session has explicit keys."""
         identity = aws_session.identity(self.aws)
         return _again, (self._config, identity, self._tries, self._timeout)
 
@@ -150,8 +150,8 @@ class Transport:
         return request.prepare()
 
     def credentials(self) -> Any | None:
-        """The caller's current AWS credentials; None if there are none. Raises NotConfigured, and
-        CannotReach where those that have expired cannot be renewed for lack of a connection."""
+        """The caller's current AWS credentials; None without credentials. Raises NotConfigured, and
+        CannotReach if expired credentials cannot be renewed without a connection."""
         try:
             found = self.aws.get_credentials()
             return found.get_frozen_credentials() if found else None

@@ -38,7 +38,7 @@ class Gate:
         return f"http://127.0.0.1:{self.port}"
 
     def link(self, path: str = "/") -> str:
-        """The address that opens a view for whoever has the token."""
+        """The address that opens a view, with the token."""
         return f"{self.address}{path}#token={self.token}"
 
     def check_host(self, headers: Mapping[str, str]) -> None:

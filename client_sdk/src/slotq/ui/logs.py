@@ -30,7 +30,7 @@ FIRST_LINES = 1_000
 FIRST_ATTEMPTS = 5
 """Attempts that a page begins with: the last ones."""
 _READERS = 32
-"""Cursors that are remembered; the oldest goes first, and its page begins anew."""
+"""The most cursors to remember; the page of a forgotten cursor starts from the beginning."""
 
 
 @dataclass(kw_only=True)

@@ -1,5 +1,5 @@
-"""What the page asks that the queue's API does not have: POST below /own, in the API's form. There
-are also verbs of the command line that take several calls: one for many jobs, and clone."""
+"""Calls of the page that the queue's API lacks: POST below /own, in the API's form. Two of them
+make several calls of the API: a verb for many jobs, and clone."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _UP = re.compile(r"(^|/)(\.|%2e){1,2}(/|$)|%2f|%5c", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """The queue's answer, or why there is none."""
+    """The queue's answer, or the error in its place."""
 
     status: int
     body: bytes

@@ -1,5 +1,5 @@
-"""What a change of the queue would do, and when waiting jobs will probably start, by the simulator
-and never by the page; and the change put into force. In the words of `slotq whatif`."""
+"""Forecasts of a change and of the starts of waiting jobs, by the simulator and never by the page;
+applies the change. Uses the words of `slotq whatif`."""
 
 from __future__ import annotations
 
@@ -97,13 +97,15 @@ class WhatIf:
         return {**view.model_dump(), "words": in_words(view), "diff": _diff(queue, after)}
 
     def apply(self, asked: ApplyBody) -> dict[str, Any]:
-        """Put the change into force: what was done, and why the next step was refused, if one was.
-        Raises SlotQError where nothing was done."""
+        """Apply the change; returns the steps done, and why the next step was refused, if any.
+        Raises SlotQError if no step was done."""
         if asked.adds:
             raise InvalidRequest("a job without a request cannot be submitted: use Submit")
         queue, change = ForecastInput.of(self._queue.service.scenario()), self._change(asked)
         if queue.revision != asked.revision:
-            raise Outdated("the configuration has changed since you asked: look at the answer anew")
+            raise Outdated(
+                "the configuration has changed since you asked: look at the answer again"
+            )
         after = changed(queue, change)
         document = written(after.settings) if queue.settings != after.settings else None
         done: list[str] = []
@@ -205,7 +207,7 @@ def _quota(name: str, text: str) -> object:
 
 HOURS = 24
 KEPT = 20.0
-"""Seconds for which one reckoning answers for all jobs: it costs a reading of the whole queue."""
+"""Seconds for which one forecast serves all jobs: it reads the whole queue."""
 
 
 class StartBody(BaseModel):
@@ -221,9 +223,9 @@ class Starts:
         self._lock = threading.Lock()
 
     def answer(self, asked: StartBody) -> dict[str, Any]:
-        """When the job starts next (`starts`, null: not within `hours`), seen from `at`. `known`:
-        whether the reckoning has the job; `at_most`: whether a running time is only the longest
-        that a request allows, so that it will rather be earlier. Raises SlotQError."""
+        """The job's next start (`starts`, null: not within `hours`), seen from `at`. `known`:
+        whether the forecast has the job; `at_most`: whether the forecast uses a request's time
+        limit, so that the start may be earlier. Raises SlotQError."""
         found = self._forecast()
         queue = found.queue
         starts = [

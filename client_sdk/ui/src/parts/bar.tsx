@@ -1,5 +1,5 @@
-// What fills something up, as a bar. The numbers stand beside it: a bar alone tells a screen reader
-// nothing, and colours tell nobody anything who cannot see them.
+// A bar of used parts. The numbers are beside it: a bar alone says nothing to a screen reader,
+// and colours nothing to a reader who cannot see them.
 //
 // The bar is SVG, for the page's Content-Security-Policy allows no inline style.
 
@@ -9,7 +9,7 @@ export interface Piece {
   amount: number;
 }
 
-/** Without a label it is decoration: what stands beside it says all. */
+/** Without a label it is decoration: the text beside it says all. */
 export function Bar({ pieces, total, label }: { pieces: Piece[]; total: number; label?: string }) {
   const whole = Math.max(total, pieces.reduce((sum, piece) => sum + piece.amount, 0), 1);
   let begin = 0;

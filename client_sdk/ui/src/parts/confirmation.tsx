@@ -10,9 +10,9 @@ export interface Question {
   title: string;
   /** What will happen, as a sentence. */
   says: string;
-  /** What else must be said, with its present value. */
+  /** The value to enter, with the present one. */
   asks?: { label: string; value: string };
-  /** The same for the simulator, which tells beforehand who would start and be evicted. */
+  /** The same for the simulator, which forecasts starts and evictions. */
   change?: (value: string) => Change;
   /** Do it. Throws an Error whose message is shown. */
   act: (value: string) => Promise<void>;
@@ -73,9 +73,9 @@ export function Deeds({ of, done }: { of: Question[]; done: () => void }) {
   if (!of.length) return null;
   return (
     <div class="actions">
-      {of.map((each) => (
-        <button type="button" key={each.name} onClick={() => setAsked(each)}>
-          {each.name}
+      {of.map((question) => (
+        <button type="button" key={question.name} onClick={() => setAsked(question)}>
+          {question.name}
         </button>
       ))}
       {asked && (

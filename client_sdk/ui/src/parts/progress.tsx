@@ -1,4 +1,4 @@
-// How far a running job is, by its script's own word. A script is a stranger: its numbers may be anything.
+// The progress that a job's script reports. Scripts are untrusted: the numbers may be anything.
 
 import type { Job } from "../api";
 import { duration } from "../words";
@@ -8,7 +8,7 @@ export type Progress = NonNullable<Job["progress"]>;
 
 const MOST_METRICS = 4;
 
-/** The part done, from 0 to 1; undefined where the script does not say how much there is. */
+/** The part done, from 0 to 1; undefined if the script does not report the total. */
 export function fraction({ step, of }: Progress): number | undefined {
   if (typeof step !== "number" || typeof of !== "number" || !(of > 0)) return undefined;
   return Math.min(1, Math.max(0, step / of));

@@ -16,7 +16,7 @@ export interface Column<Row> {
   kind?: "number" | "main" | "why";
   /** Whether it needs no name beside it on a card. */
   plain?: boolean;
-  /** Whether a row has something to say here; where none has, the column is left out. */
+  /** Whether a row has a value here; a column without values is left out. */
   of?: (row: Row) => unknown;
 }
 
@@ -62,7 +62,7 @@ export function Rows<Row>({
   const isLong = rows.length > MOST_WHOLE;
   const first = isLong ? Math.min(sight.from, rows.length - 1) : 0;
   const last = isLong ? Math.max(first + 1, Math.min(sight.to, rows.length)) : rows.length;
-  // The roles are those of the elements, which lose them where they are cards.
+  // Explicit roles: elements displayed as cards lose their own.
   return (
     <table ref={table} role="table" class={isLong ? "rows long" : "rows"} aria-rowcount={rows.length + 1}>
       <caption class="unseen">{label}</caption>

@@ -13,9 +13,9 @@ interface Deed {
   says: string;
   method: "PATCH" | "DELETE";
   body?: (value: string) => unknown;
-  /** The same for the simulator, which tells beforehand who would start and be evicted. */
+  /** The same for the simulator, which forecasts starts and evictions. */
   change?: (value: string) => Change;
-  /** What else must be said, with its present value. */
+  /** The value to enter, with the present one. */
   asks?: { label: string; value: string };
 }
 
@@ -39,25 +39,25 @@ function deedOf(job: Job, verb: Verb, says: string): Deed {
 
 export const titled = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 
-function bodyOf(job: Job, { key, value, tag, ofAttempt, takes }: Verb, given: string): unknown {
+function bodyOf(job: Job, { key, value, tag, ofAttempt, takes }: Verb, text: string): unknown {
   if (value !== undefined) return { [key]: value };
   if (ofAttempt) return { [key]: job.attempts_begun };
-  const said = read(takes, given);
+  const said = read(takes, text);
   return { [key]: tag ? { [tag]: said } : said };
 }
 
-/** What was given, as the queue takes it. */
-const read = (takes: string | undefined, given: string): string =>
-  takes === "pools" ? given.replaceAll(" ", "") : given.trim();
+/** The entered text in the queue's form. */
+const read = (takes: string | undefined, text: string): string =>
+  takes === "pools" ? text.replaceAll(" ", "") : text.trim();
 
-/** The change of these jobs for the simulator: their names, or what each is given. */
-export function changeOf(key: string, names: string[], takes: string | undefined, given: string): Change {
-  const said = read(takes, given);
+/** The change of these jobs for the simulator: their names, or the new value of each. */
+export function changeOf(key: string, names: string[], takes: string | undefined, text: string): Change {
+  const said = read(takes, text);
   const value = takes === "pools" ? said.split(",") : said;
   return { [key]: takes ? Object.fromEntries(names.map((name) => [name, value])) : names };
 }
 
-/** What the job has now of what the verb changes. */
+/** The present value of what the verb changes. */
 function present(job: Job, { key, takes }: Verb): string {
   if (takes === "priority") return job.priority_class || String(job.priority);
   if (takes === "pools") return job.pools.join(",");
@@ -82,7 +82,7 @@ const questionOf = (job: Job, { method, body, ...rest }: Deed): Question => ({
   act: (value) => call(method, ofJob(job.name), body ? { body: body(value) } : {}),
 });
 
-/** The job's request once more, which only its submitter may read whole. Leads to the new job. */
+/** Submit the job's request once more, which only its submitter may read whole. Opens the new job. */
 const clone = (job: Job, go: (path: string) => void): Question => ({
   name: "Clone",
   title: `Clone: ${job.name}`,

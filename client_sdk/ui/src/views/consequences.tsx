@@ -1,4 +1,4 @@
-// Below a confirmation: who would be evicted and who would start, by the policy itself.
+// Below a confirmation: the jobs that the policy would evict and start.
 
 import { useEffect, useState } from "preact/hooks";
 import { sentences, whatIf, type Answer, type Change } from "../whatif";
@@ -10,15 +10,15 @@ export function Consequences({ change }: { change: Change }) {
   const [trouble, setTrouble] = useState("");
   const asked = JSON.stringify(change);
   useEffect(() => {
-    const given = new AbortController();
+    const abort = new AbortController();
     const timer = setTimeout(() => {
-      whatIf(JSON.parse(asked) as Change, given.signal)
+      whatIf(JSON.parse(asked) as Change, abort.signal)
         .then((found) => {
           setAnswer(found);
           setTrouble("");
         })
         .catch((error: Error) => {
-          if (!given.signal.aborted) {
+          if (!abort.signal.aborted) {
             setAnswer(undefined);
             setTrouble(error.message);
           }
@@ -26,7 +26,7 @@ export function Consequences({ change }: { change: Change }) {
     }, PAUSE);
     return () => {
       clearTimeout(timer);
-      given.abort();
+      abort.abort();
     };
   }, [asked]);
   const lines = answer ? sentences(answer) : [];

@@ -1,4 +1,4 @@
-// Gangs, federated jobs and sweeps: how each stands, and how many of its jobs are in which state.
+// Gangs, federated jobs and sweeps: the state of each, and the number of its jobs by state.
 
 import { Link } from "wouter-preact";
 import { useFilter } from "../address";
@@ -41,7 +41,7 @@ export function Groups() {
   );
 }
 
-/** What it is to the people who submitted it. */
+/** The kind of group: gang, federated job or sweep. */
 export function kindOf({ gang }: GroupSummary): string {
   if (gang) return gang.ends_with ? "federated job" : "gang";
   return "sweep";

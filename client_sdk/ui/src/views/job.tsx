@@ -1,4 +1,4 @@
-// One job: its story, why it waits and what would have to happen, its attempts and its request.
+// One job: its history, the reason why it waits, its attempts and its request.
 
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
@@ -14,7 +14,7 @@ import { amount, clock, duration, lasting, person, short } from "../words";
 import { Actions } from "./actions";
 import { Logs } from "./logs";
 
-/** Seconds: the reckoning behind it reads the whole queue. */
+/** Seconds between two forecasts, each of which reads the whole queue. */
 const ASKED_EVERY = 30;
 
 export function JobPage({ name, me }: { name: string; me: Me | undefined }) {
@@ -55,10 +55,10 @@ function Warnings({ job, now }: { job: Job; now: number }) {
   const stalled = job.stalled_since
     ? [`Its script has reported nothing new for ${lasting((now - Date.parse(job.stalled_since)) / 1000)}.`]
     : [];
-  const told = [...stalled, ...(job.warnings ?? [])];
-  return told.length ? (
+  const warnings = [...stalled, ...(job.warnings ?? [])];
+  return warnings.length ? (
     <ul class="trouble" aria-label="Warnings">
-      {told.map((warning) => (
+      {warnings.map((warning) => (
         <li key={warning}>{warning}</li>
       ))}
     </ul>

@@ -1,4 +1,4 @@
-// The bars of one pool. A few paths draw them all; one bar at a time stands in the order of Tab.
+// The bars of one pool. A few paths draw them all; one bar at a time is in the order of Tab.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
@@ -29,7 +29,7 @@ export function Lanes({
   const { from, to } = span;
   const drawn = useMemo(() => drawing(pool, { from, to }, width), [pool, from, to, width]);
   const all = useMemo(() => lines(pool, { from, to }, width, drawn.lane), [pool, from, to, width, drawn.lane]);
-  const evictions = pool.held.filter((each) => each.of.evicted).length;
+  const evictions = pool.held.filter((bar) => bar.of.evicted).length;
   const what = [counted(pool.held.length, "attempt"), counted(evictions, "eviction")].join(", ");
   const look = (event: PointerEvent) => {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
@@ -91,7 +91,7 @@ function Walk({
   const [chosen, setChosen] = useState("");
   const bar = useRef<HTMLDivElement>(null);
   const moves = useRef(false);
-  const current = bars.find((each) => identity(each) === chosen) ?? bars[0];
+  const current = bars.find((held) => identity(held) === chosen) ?? bars[0];
   const box: Box | undefined = current && boxOf(current, { from, to }, width, lane);
   useLayoutEffect(() => {
     // Set through the object model, which the Content-Security-Policy allows, unlike an attribute.

@@ -1,4 +1,4 @@
-// A job's output, attempt after attempt, which follows while one looks at it.
+// A job's output, attempt after attempt, updated while it is in view.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Refusal } from "../api";
@@ -27,7 +27,7 @@ export interface Shown {
   earlier: boolean;
 }
 
-/** What is shown after one more answer. Another cursor than the last: the server began anew. */
+/** The lines to show after one more answer. Another cursor than the last: the server restarted from the beginning. */
 export function added(old: Shown, answer: Answer): Shown {
   const before = old.cursor === answer.cursor ? old : { lines: [], leftOut: 0, earlier: answer.earlier };
   const lines = [...before.lines, ...answer.lines];
@@ -44,7 +44,7 @@ export const asText = (lines: Line[]): string =>
     )
     .join("\n");
 
-/** How many lines are missing before those shown; of those before the first that the page has asked for, nobody knows. */
+/** How many lines are missing before those shown; the number before the page's first request is unknown. */
 export const leftOut = ({ earlier, leftOut: known }: Shown): string =>
   earlier ? "Earlier lines are" : `${known.toLocaleString("en")} earlier ${known === 1 ? "line is" : "lines are"}`;
 

@@ -44,19 +44,19 @@ export function People() {
             </tr>
           </thead>
           <tbody>
-            {live.value.quotas.map((each) => (
-              <tr key={`${each.user} ${each.pool} ${each.priority_class}`}>
-                <td title={each.user}>{person(each.user)}</td>
-                <td>{each.pool}</td>
-                <td>{each.priority_class}</td>
-                <td class="number">{each.used}</td>
-                <td class="number">{each.total ?? "no limit"}</td>
+            {live.value.quotas.map((quota) => (
+              <tr key={`${quota.user} ${quota.pool} ${quota.priority_class}`}>
+                <td title={quota.user}>{person(quota.user)}</td>
+                <td>{quota.pool}</td>
+                <td>{quota.priority_class}</td>
+                <td class="number">{quota.used}</td>
+                <td class="number">{quota.total ?? "no limit"}</td>
                 <td>
-                  {each.total != null && (
+                  {quota.total != null && (
                     <Bar
-                      pieces={[{ kind: "used", name: "used", amount: each.used }]}
-                      total={each.total}
-                      label={`${each.used} of ${each.total}`}
+                      pieces={[{ kind: "used", name: "used", amount: quota.used }]}
+                      total={quota.total}
+                      label={`${quota.used} of ${quota.total}`}
                     />
                   )}
                 </td>

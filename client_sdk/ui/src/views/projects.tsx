@@ -57,24 +57,24 @@ function ProjectPanel({ project }: { project: Project }) {
       <h2 id={`project-${project.name}`}>{project.name}</h2>
       {project.standings.length === 0 && <p class="empty">It holds nothing.</p>}
       {project.budget && <Spent project={project.name} budget={project.budget} />}
-      {project.standings.map((each) => {
-        const within = Math.max(0, each.held - each.over_quota);
+      {project.standings.map((status) => {
+        const within = Math.max(0, status.held - status.over_quota);
         const pieces = [
           { kind: "used" as const, name: "within quota", amount: within },
-          { kind: "over" as const, name: "over quota", amount: each.over_quota },
-          { kind: "stopping" as const, name: "stopping", amount: each.stopping },
+          { kind: "over" as const, name: "over quota", amount: status.over_quota },
+          { kind: "stopping" as const, name: "stopping", amount: status.stopping },
         ];
-        const what = [each.resource, each.pool && `in ${each.pool}`].filter(Boolean).join(" ");
+        const what = [status.resource, status.pool && `in ${status.pool}`].filter(Boolean).join(" ");
         return (
           <div key={what}>
             <p>
-              {what}: holds {each.held} of a quota of {each.quota}; its fair share now is {each.share}
-              {each.limit !== null && `, its limit ${each.limit}`}; {each.waiting} more are asked for.
+              {what}: holds {status.held} of a quota of {status.quota}; its fair share now is {status.share}
+              {status.limit !== null && `, its limit ${status.limit}`}; {status.waiting} more are asked for.
             </p>
             <Bar
               pieces={pieces}
-              total={Math.max(each.quota, each.share, each.held)}
-              label={`${project.name}, ${what}: ${each.held} held, ${each.over_quota} over quota`}
+              total={Math.max(status.quota, status.share, status.held)}
+              label={`${project.name}, ${what}: ${status.held} held, ${status.over_quota} over quota`}
             />
           </div>
         );

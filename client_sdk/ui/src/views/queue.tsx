@@ -15,7 +15,7 @@ import { Tiles } from "./tiles";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
 const ASKED = { state: NOT_ENDED, limit: String(MOST_AT_ONCE) };
-/** A list that is cut has no places, unless one asks for them. Then it costs more. */
+/** A limited list has no places, unless the request asks for them, at a higher cost. */
 const WITH_PLACES = { ...ASKED, places: "true" };
 
 export function Queue() {
@@ -23,12 +23,12 @@ export function Queue() {
   const [long, setLong] = useState(false);
   // One key for both questions: what is shown stays until the other is answered.
   const jobs = useLive("queue", (signal) => get("/jobs", long ? WITH_PLACES : ASKED, signal), long ? 15 : 3);
-  const told = jobs.value?.jobs.length ?? 0;
+  const shown = jobs.value?.jobs.length ?? 0;
   const more = jobs.value?.more ?? false;
   useEffect(() => {
     if (more) setLong(true);
-    else if (told > 0) setLong(false);
-  }, [told, more]);
+    else if (shown > 0) setLong(false);
+  }, [shown, more]);
   const now = Math.max(jobs.at, pools.at);
   return (
     <>
@@ -76,7 +76,7 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
         rows={line}
         columns={waiting(now)}
         keyOf={(job) => job.name}
-        empty="Nobody waits."
+        empty="No jobs wait."
       />
     </section>
   );

@@ -1,4 +1,4 @@
-// The operator's settings as they stand, and who changed them.
+// The operator's settings, and who changed them.
 
 import { get, type Change } from "../api";
 import { useLive } from "../live";
@@ -29,7 +29,7 @@ export function Settings() {
               <li key={change.revision}>
                 <details>
                   <summary>
-                    Revision {change.revision}: <Moment at={change.at} />, {person(change.who)}: {told(change)}
+                    Revision {change.revision}: <Moment at={change.at} />, {person(change.who)}: {touched(change)}
                   </summary>
                   <pre tabIndex={0}>{JSON.stringify(change, null, 2)}</pre>
                 </details>
@@ -43,7 +43,7 @@ export function Settings() {
 }
 
 /** What a change touched, by name. */
-function told(change: Change): string {
+function touched(change: Change): string {
   const names = [
     ...change.pools.map((pool) => `pool ${pool.name}`),
     ...change.entries.map((entry) => [entry.section, entry.name].filter(Boolean).join(" ")),

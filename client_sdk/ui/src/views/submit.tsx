@@ -67,7 +67,7 @@ function Form() {
         {field("hours", "Hours at most", "Of one attempt", { required: true, type: "number", min: 0.1, step: 0.1 })}
         {field("role", "Role", "ARN of the execution role. Empty: your project's.")}
         {field("output", "Output", "s3://… for the model. Empty: your project's.")}
-        {field("checkpoints", "Checkpoints", "s3://… Without it, an evicted job begins anew.")}
+        {field("checkpoints", "Checkpoints", "s3://… Without it, an evicted job starts over.")}
         {field("priority", "Priority", "A number or a class. Empty: the queue's default.")}
         {field("project", "Project", "Empty: your default.")}
       </div>

@@ -68,5 +68,5 @@ const piecesOf = ({ held, share }: Share): Piece[] => [
   { kind: "over", name: "beyond its share", amount: Math.max(0, held - share) },
 ];
 
-const sum = (numbers: number[]): number => numbers.reduce((all, each) => all + each, 0);
+const sum = (numbers: number[]): number => numbers.reduce((all, number) => all + number, 0);
 const many = (number: number): string => number.toLocaleString("en");

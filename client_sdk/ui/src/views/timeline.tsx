@@ -1,4 +1,4 @@
-// When each job held slots, and who was evicted for whom. The window and the pool stand in the address.
+// When each job held slots, with victims and beneficiaries of evictions. The window and the pool are part of the address.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link, useSearchParams } from "wouter-preact";
@@ -38,7 +38,7 @@ const IN = 0.5;
 const OUT = 2;
 const STEP = 0.25;
 
-/** A moment of the address; undefined where it is none. */
+/** A moment of the address; undefined if it is invalid. */
 const momentIn = (text: string | null): number | undefined => {
   const found = Date.parse(text ?? "");
   return Number.isNaN(found) ? undefined : found;
@@ -61,7 +61,7 @@ export function Timeline() {
     return look.page;
   };
   const live = useLive(question, ask, to === undefined ? 15 : 300);
-  // What is known is drawn in the new window until its own answer comes.
+  // Draw the known attempts in the new window until its answer comes.
   const known = useRef<AttemptsPage>();
   if (live.value) known.current = live.value;
   const page = known.current;
@@ -71,7 +71,7 @@ export function Timeline() {
   const end = to ?? now;
   const begin = from ?? end - DAY;
   const span = isFitted ? fitted(pools, now) : { from: begin, to: Math.max(end, begin + 1) };
-  const evictions = useMemo(() => newestFirst((page?.attempts ?? []).filter((each) => each.evicted)), [page]);
+  const evictions = useMemo(() => newestFirst((page?.attempts ?? []).filter((attempt) => attempt.evicted)), [page]);
   const show = (wanted: Span) =>
     setQuery(
       (old) => {
@@ -104,7 +104,7 @@ export function Timeline() {
   return (
     <>
       <h1>Timeline</h1>
-      <Controls acts={acts} span={span} show={show} now={now} pool={pool} pools={pools.map((each) => each.pool)} />
+      <Controls acts={acts} span={span} show={show} now={now} pool={pool} pools={pools.map((lanes) => lanes.pool)} />
       <Trouble of={[useKnown(live)]} />
       <p>
         {clock(new Date(span.from).toISOString())} to {span.to >= now ? "now" : clock(new Date(span.to).toISOString())}
@@ -115,7 +115,7 @@ export function Timeline() {
       <h2>
         Evictions <small>{counted(evictions.length, "attempt")}</small>
       </h2>
-      <Rows label="Evictions" rows={evictions} columns={EVICTIONS} keyOf={keyOf} empty="Nobody was evicted." />
+      <Rows label="Evictions" rows={evictions} columns={EVICTIONS} keyOf={keyOf} empty="No evictions." />
       {page && <AsTable page={page} now={now} />}
     </>
   );
@@ -146,7 +146,7 @@ function Controls({
   pools: string[];
 }) {
   const [, setQuery] = useSearchParams();
-  const length = LENGTHS.find(([, each]) => Math.abs(each - (span.to - span.from)) < each / 100);
+  const length = LENGTHS.find(([, ms]) => Math.abs(ms - (span.to - span.from)) < ms / 100);
   const choose = (name: string) =>
     setQuery(
       (old) => {
@@ -302,7 +302,7 @@ function AsTable({ page, now }: { page: AttemptsPage; now: number }) {
 const newestFirst = (attempts: HeldSlots[]): HeldSlots[] =>
   attempts.sort((one, other) => ((one.ended_at ?? "") < (other.ended_at ?? "") ? 1 : -1));
 
-/** Attempts of others have no name: two may be alike in all that is told. */
+/** Attempts of others have no name: two may be equal in all known fields. */
 const keyOf = (of: HeldSlots, index: number): string =>
   [of.job || index, of.number, of.pool, of.admitted_at, of.ended_at].join(" ");
 

@@ -1,4 +1,4 @@
-// What the members of a sweep try, and what came of it, the best first if one likes.
+// The trials of a sweep with parameters and results; sorted by result on request.
 
 import { Link } from "wouter-preact";
 import { useFilter } from "../address";

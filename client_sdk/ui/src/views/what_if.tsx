@@ -1,4 +1,4 @@
-// What if: a change in thought, what it would do by the queue's own policy, and the way to put it into force.
+// What if: a hypothetical change, its effects by the queue's own policy, and its application.
 
 import { useEffect, useState } from "preact/hooks";
 import { useSearchParams } from "wouter-preact";
@@ -26,16 +26,16 @@ export function WhatIf({ me }: { me: Me | undefined }) {
     <>
       <h1>What if</h1>
       <p>What would start, wait and be evicted, by the queue’s own policy. Nothing is changed until you apply it.</p>
-      <Adding add={(each) => put([...wanted, each])} />
+      <Adding add={(change) => put([...wanted, change])} />
       {wanted.length > 0 && (
         <ul aria-label="The change" class="wanted">
-          {wanted.map((each, index) => (
+          {wanted.map((change, index) => (
             <li key={index}>
-              {said(each)}{" "}
+              {said(change)}{" "}
               <button
                 type="button"
                 class="quiet"
-                aria-label={`Leave out: ${said(each)}`}
+                aria-label={`Leave out: ${said(change)}`}
                 onClick={() => put(wanted.filter((_, other) => other !== index))}
               >
                 Leave out
@@ -48,9 +48,9 @@ export function WhatIf({ me }: { me: Me | undefined }) {
         <label>
           Look ahead
           <select value={hours || HOURS[0]} onChange={(event) => setHours(event.currentTarget.value)}>
-            {HOURS.map((each) => (
-              <option key={each} value={each}>
-                {counted(Number(each), "hour")}
+            {HOURS.map((choice) => (
+              <option key={choice} value={choice}>
+                {counted(Number(choice), "hour")}
               </option>
             ))}
           </select>
@@ -80,12 +80,12 @@ interface Asked {
   busy: boolean;
 }
 
-/** The simulator's answer to these changes; asked anew when they, or `round`, change. */
+/** The simulator's answer to these changes; asked again when they, or `round`, change. */
 function useAnswer(wanted: Wanted[], hours: number, round: number): Asked {
   const [state, setState] = useState<Asked>({ trouble: "", busy: true });
   const key = JSON.stringify([wanted, hours, round]);
   useEffect(() => {
-    const given = new AbortController();
+    const abort = new AbortController();
     let change: Change;
     try {
       change = changeOf(wanted, hours);
@@ -95,15 +95,15 @@ function useAnswer(wanted: Wanted[], hours: number, round: number): Asked {
     }
     setState((old) => ({ ...old, busy: true }));
     const timer = setTimeout(() => {
-      whatIf(change, given.signal)
+      whatIf(change, abort.signal)
         .then((answer) => setState({ answer, change, trouble: "", busy: false }))
         .catch((error: Error) => {
-          if (!given.signal.aborted) setState({ trouble: error.message, busy: false });
+          if (!abort.signal.aborted) setState({ trouble: error.message, busy: false });
         });
     }, PAUSE);
     return () => {
       clearTimeout(timer);
-      given.abort();
+      abort.abort();
     };
   }, [key]);
   return state;
@@ -115,7 +115,7 @@ function Adding({ add }: { add: (wanted: Wanted) => void }) {
   const [value, setValue] = useState("");
   const pools = useLive("pools", (signal) => get("/pools", {}, signal), 60);
   const projects = useLive("projects", (signal) => get("/projects", {}, signal), 60);
-  const kind = KINDS.find((each) => each.option === option)!;
+  const kind = KINDS.find((kind) => kind.option === option)!;
   const names = {
     pool: pools.value?.pools.map((pool) => pool.name),
     new: pools.value?.pools.map((pool) => pool.name),
@@ -136,9 +136,9 @@ function Adding({ add }: { add: (wanted: Wanted) => void }) {
       <label>
         Change
         <select value={option} onChange={(event) => setOption(event.currentTarget.value)}>
-          {KINDS.map((each) => (
-            <option key={each.option} value={each.option}>
-              {each.label}
+          {KINDS.map((kind) => (
+            <option key={kind.option} value={kind.option}>
+              {kind.label}
             </option>
           ))}
         </select>
@@ -147,8 +147,8 @@ function Adding({ add }: { add: (wanted: Wanted) => void }) {
         <label>
           {kind.of === "project" ? "Project" : "Pool"}
           <select value={chosen} onChange={(event) => setName(event.currentTarget.value)}>
-            {names.map((each) => (
-              <option key={each}>{each}</option>
+            {names.map((choice) => (
+              <option key={choice}>{choice}</option>
             ))}
           </select>
         </label>
@@ -224,7 +224,7 @@ function Table({ heads, rows }: { heads: string[]; rows: string[][] }) {
           {rows.slice(0, SHOWN).map((row, index) => (
             <tr key={index}>
               {row.map((cell) => (
-                <td class="told">{cell}</td>
+                <td class="message">{cell}</td>
               ))}
             </tr>
           ))}
@@ -248,8 +248,8 @@ function PutIntoForce({
   me: Me | undefined;
   done: () => void;
 }) {
-  const operates = wanted.some((each) => each.option === "pool" || each.option === "quota");
-  const inThought = wanted.some((each) => each.option === "add");
+  const operates = wanted.some((change) => change.option === "pool" || change.option === "quota");
+  const inThought = wanted.some((change) => change.option === "add");
   const offered = !inThought && (!operates || mayOperate(me));
   const question: Question = {
     name: "Apply",

@@ -115,6 +115,7 @@ def copied(value: T, /, **new: Any) -> T:
 def _fields_of(
     kind: Any,
 ) -> tuple[Callable[[object], tuple[Any, ...]], dict[str, Callable[[object, object], None]]]:
-    """What reads all fields of such a value, and what writes each of them in a new one."""
+    """A function that reads all fields of such a value, and a setter for each field."""
     names = [field.name for field in fields(kind)]
-    return attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}
+    read = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+    return read, {name: getattr(kind, name).__set__ for name in names}

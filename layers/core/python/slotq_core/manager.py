@@ -186,7 +186,7 @@ class QueueManager:
             self._store.decisions,
             self._clock,
             decide=self.changes.decided,
-            fulfil=self.changes.fulfilled,
+            apply=self.changes.apply,
             stop=self.changes.stop,
             wake=self._wake,
         )

@@ -43,20 +43,20 @@ PROJECT_TAG = "slotq:project"
 """The project that a job belongs to."""
 
 DEMAND_TAG = "slotq:demand"
-"""What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
+"""A job's demand besides slots, `NAME=AMOUNT`, comma separated."""
 
 AFTER_TAG = "slotq:after"
 """Jobs that must complete before a job waits for slots, comma separated."""
 
 AFTER_ANY_TAG = "slotq:after-any"
-"""The same, of jobs that must end in whatever way."""
+"""The same, for jobs that must end in any state."""
 
 MOST_AFTER_TAGS = 15
 """The most tags of each of these kinds. A tag holds three of the longest names, and a job comes
 after at most 45 others. The second is `slotq:after-2`."""
 
 SUBMITTER_TAG = "slotq:submitter"
-"""Who submitted a job; on training jobs only, for cost allocation."""
+"""The submitter of a job; on training jobs only, for cost allocation."""
 
 CHECKPOINTS_FOLDER = "slotq-checkpoints"
 """The folder below a job's output in which the queue provides places for checkpoints."""
@@ -139,10 +139,11 @@ def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
 
 
 def with_project(request: Mapping[str, Any], project: str) -> Mapping[str, Any]:
-    """The request with this project's tag, instead of another's; as it is if there is no project.
+    """The request with this project's tag, instead of another's; unchanged without a project.
 
     A job can have another project than its request names: the caller's default, or the one that it
-    was moved to."""
+    was moved to.
+    """
     if not project:
         return request
     others = [tag for tag in request.get("Tags") or () if tag["Key"] != PROJECT_TAG]
@@ -150,8 +151,9 @@ def with_project(request: Mapping[str, Any], project: str) -> Mapping[str, Any]:
 
 
 def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The request without a place for checkpoints that the queue provided: that is one job's, and a
-    clone at the same place would go on from the other job's work, or spoil it."""
+    """The request without a checkpoint location that the queue provided. The location belongs to
+    one job: a clone with the same location would continue from the other job's work, or damage
+    it."""
     config = request.get("CheckpointConfig")
     place = config.get("S3Uri") if isinstance(config, Mapping) else None
     if f"/{CHECKPOINTS_FOLDER}/" not in str(place):
@@ -160,7 +162,7 @@ def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def set_back(name: str) -> str:
-    """How the warning of a job begins that has no checkpoints (`admission.checkpoints`)."""
+    """The beginning of the warning for a job without checkpoints (`admission.checkpoints`)."""
     return f"an eviction sets {name} back to its beginning"
 
 

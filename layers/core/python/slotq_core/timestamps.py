@@ -10,10 +10,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 Moment = int
-"""Milliseconds since the epoch. Fields are declared so: it says how they are stored and shown."""
+"""Milliseconds since the epoch. A field of this type is stored and shown as a time."""
 
 Duration = int
-"""Milliseconds, likewise."""
+"""Milliseconds. A field of this type is stored and shown as a duration."""
 
 FAR_OFF = 3_600_000
 """Milliseconds. A moment this much later than any that would be set now comes from a wrong clock

@@ -10,7 +10,7 @@ from slotq.cli.app import App, json_option
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.output.group_tables import group_page
 from slotq_core.spelling import did_you_mean, similar_names
-from slotq_core.wire.groups.submission import GangBody
+from slotq_core.wire.groups.group_submission import GangBody
 
 _NEEDED = ("name", "members")
 _KEYS = (*_NEEDED, "gang")

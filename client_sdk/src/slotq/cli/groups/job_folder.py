@@ -115,9 +115,9 @@ def _with_a_name(
     made: Callable[[str], FederatedGroup],
     put: Callable[[FederatedGroup], V],
 ) -> tuple[FederatedGroup, V]:
-    """The group, or the one with the first of the other names that is not taken, and what `put`
-    returns of it. A name may be taken by somebody whose groups the caller does not see, or just
-    now."""
+    """Submit the group with `put` under the first of these names that is free; returns the group
+    and the result of `put`. A name may belong to a group that the caller cannot see, or have been
+    taken just now."""
     while True:
         try:
             return group, put(group)
@@ -143,7 +143,7 @@ def _taken(client: QueueClient) -> set[str]:
 
 
 def _check_usage(parameters: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raises UsageError for an option that a federated job has no use for."""
+    """Raises UsageError for an option that does not apply to federated jobs."""
     if parameters["command"]:
         raise click.UsageError("give a folder or a command line after --, not both")
     for name, value in parameters.items():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def local() -> None:
     """Run the emulator: the queue, S3, and a SageMaker that runs jobs as processes.
 
-    It keeps jobs, buckets and the queue from one start to the next.
+    Jobs, buckets and the queue survive a restart.
     """
 
 
@@ -151,7 +151,7 @@ def _serve(options: Options, *, until_eof: bool) -> None:
 
 
 def _pools(pools: tuple[str, ...]) -> str:
-    from slotq_core.adapters.settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
+    from slotq_core.adapters.deployment_settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
     from slotq_core.errors import Misconfigured
 
     text = ",".join(pools) or "main=2"

@@ -73,8 +73,8 @@ def diff(app: App, file: Path) -> None:
 def apply(app: App, file: Path, *, dry_run: bool, revision: int | None) -> None:
     """Replace the whole configuration by FILE, and show what has changed.
 
-    What FILE leaves out gets its default. The change counts whole or not at all. If nothing
-    differs, nothing is written. Faults are told with their lines.
+    What FILE leaves out gets its default. The change is applied whole or not at all. If nothing
+    differs, nothing is written. Faults are reported with their lines.
     """
     wanted, client = _loaded(file), app.client()
     present = client.configuration.document()

@@ -1,4 +1,4 @@
-"""`slotq limits`: what callers may ask of the queue; `slotq whoami`: whom it takes them for."""
+"""`slotq limits`: limits on callers; `slotq whoami`: the caller's identity."""
 
 from __future__ import annotations
 

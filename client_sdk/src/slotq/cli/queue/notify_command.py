@@ -1,4 +1,4 @@
-"""`slotq notify`: what people are told, and whether it reaches them."""
+"""`slotq notify`: test messages to the receivers of notifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotq_core.wire.document.contents import read
 
 @click.group
 def notify() -> None:
-    """Who is told of started, evicted and failed jobs (docs/notifications.md)."""
+    """Test the notifications of started, evicted and failed jobs (docs/notifications.md)."""
 
 
 @notify.command
@@ -32,7 +32,7 @@ def test(app: App, name: str, *, dry_run: bool) -> None:
     """Send a test message to the receiver of the notification NAME.
 
     It is sent from this machine, with your own rights: sns:Publish on the topic, or the right to
-    read the secret. So it shows that the receiver is there and takes what it gets. The queue sends
+    read the secret. So it shows that the receiver exists and accepts the message. The queue sends
     with rights of its own.
     """
     client = app.client()

@@ -52,8 +52,8 @@ def quota(ctx: click.Context, user: str | None, *, everyone: bool) -> None:
 def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enforce: bool) -> None:
     """Let USER (a person, or a user group) hold SLOTS of CLASS in POOL.
 
-    A class that is not named in somebody's limits for a pool is 0 there, once the user has any.
-    A lowered limit evicts nobody, unless you --enforce it. The change is recorded (`slotq config
+    A class that is not named in somebody's limits for a pool is 0 there, once the user has any. A
+    lowered limit evicts no jobs, unless you --enforce it. The change is recorded (`slotq config
     history`) and needs a right that only operators should have (docs/guardrails.md).
     """
     client = app.client()
@@ -76,8 +76,8 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
-    whose = EVERYONE if limit.of_group(document) else limit.user
-    for quota in client.configuration.quotas(whose).quotas:
+    user = EVERYONE if limit.of_group(document) else limit.user
+    for quota in client.configuration.quotas(user).quotas:
         if (quota.priority_class, quota.pool) == (limit.priority_class, limit.pool):
             for name in quota.beyond:
                 yield client.jobs.requeue(name)

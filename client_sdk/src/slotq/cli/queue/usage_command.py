@@ -25,7 +25,7 @@ def _by(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[
     names = [name.strip() for text in texts for name in text.split(",")]
     for name in names:
         if name not in BY:
-            raise click.BadParameter(f"'{name}' is none of {', '.join(BY)}")
+            raise click.BadParameter(f"'{name}' is not one of {', '.join(BY)}")
     return tuple(dict.fromkeys(names))
 
 
@@ -49,7 +49,7 @@ slotq usage --from 2026-10-01 --to 2026-11-01 --by project,submitter --csv > oct
     multiple=True,
     callback=_by,
     metavar="FIELDS",
-    help=f"What to tell apart, comma separated: {', '.join(BY)}.",
+    help=f"What to group by, comma separated: {', '.join(BY)}.",
 )
 @click.option(
     "--prices",
@@ -113,7 +113,7 @@ def usage_view(used: Used, prices: InstancePrices) -> UsageView:
 def _progress(
     app: App, reading: str
 ) -> Iterator[Callable[[UsagePageView | AttemptsPageView], None]]:
-    """Says on a terminal how far a long read has come."""
+    """Report the progress of a long read on a terminal."""
     console = app.console(stderr=True)
     with console.status(f"{reading} …") as status:
 

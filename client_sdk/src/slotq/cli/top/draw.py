@@ -166,8 +166,8 @@ def _waiting(scene: Scene, frame: Frame) -> list[Text]:
     of = min(MOST_PROJECT, max(len(project) for (project, _, _), _ in shown))
     rows = []
     for (project, pools, priority), jobs in shown:
-        whose = f"{_cut(project, of):{of}}  " if of and scene.is_shared else ""
-        rows.append(_line(f"{whose}{_cut(pools, width):{width}}", priority, jobs, frame))
+        project_column = f"{_cut(project, of):{of}}  " if of and scene.is_shared else ""
+        rows.append(_line(f"{project_column}{_cut(pools, width):{width}}", priority, jobs, frame))
     if left := len(groups) - len(shown):
         rows.append(Text(f"  … {left} more lines", "dim"))
     return [Text("LINES", "bold"), *rows]
@@ -213,9 +213,9 @@ def _columns(scene: Scene, frame: Frame) -> _Columns:
 def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
     """A title and at most `room` jobs around the chosen job."""
     columns = _columns(scene, frame)
-    whose = f" {'PROJECT':{columns.project}}" if columns.project else ""
-    whose += f" {'USER':{columns.user}}" if columns.user else ""
-    title = f"  {'JOB':{columns.name}}{whose} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12}"
+    headings = f" {'PROJECT':{columns.project}}" if columns.project else ""
+    headings += f" {'USER':{columns.user}}" if columns.user else ""
+    title = f"  {'JOB':{columns.name}}{headings} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12}"
     why = "     WHY" if columns.why else ""
     rows = [Text(f"{title} {'SLOTS':>5}  FOR{why}", "bold")]
     if not scene.jobs:
@@ -257,10 +257,10 @@ def _foot(scene: Scene, frame: Frame) -> list[Text]:
     if job is None:
         return [Text("")]
     several = len({job.submitter for job in scene.jobs}) > 1
-    whose = f" (of {last_part(job.submitter)})" if several else ""
-    whose += f" in {job.project}" if scene.is_shared and job.project else ""
-    room = max(20, frame.width - len(f"{job.name}{whose}: "))
-    return [Text(f"{job.name}{whose}: {_how(job, room) or job.state}")]
+    owner = f" (of {last_part(job.submitter)})" if several else ""
+    owner += f" in {job.project}" if scene.is_shared and job.project else ""
+    room = max(20, frame.width - len(f"{job.name}{owner}: "))
+    return [Text(f"{job.name}{owner}: {_how(job, room) or job.state}")]
 
 
 def _how(job: JobView, width: int) -> str:

@@ -35,7 +35,7 @@ class Task:
     def _run(self) -> None:
         try:
             self._answer = self._work()
-        except Exception as error:  # noqa: BLE001 - told where the answer is asked for
+        except Exception as error:  # noqa: BLE001 - raised by `answer`
             self._error = error
 
     @property
@@ -51,7 +51,7 @@ class Task:
 
 
 class TerminalScreen(Protocol):
-    """Where lines are shown."""
+    """A screen that shows lines."""
 
     def size(self) -> tuple[int, int]:
         """Columns and lines."""
@@ -74,7 +74,7 @@ class Top:
         now: Callable[[], int],
         begin: Callable[[Work], Task] = Task,
     ) -> None:
-        """`projects`: whose jobs are shown (none: all jobs); `clock` counts seconds; `now` tells
+        """`projects`: whose jobs are shown (none: all jobs); `clock` counts seconds; `now` returns
         the time of day (ms); `begin` starts work."""
         self._client, self._screen, self._keys = client, screen, keys
         self._every, self._clock, self._now, self._begin = every, clock, now, begin

@@ -48,7 +48,7 @@ class Scene:
     jobs: tuple[JobView, ...] = ()
     """The jobs that have not ended, in the order of the queue."""
     chosen: str = ""
-    """The name of the job that the keys act on; empty if there is none."""
+    """The name of the job that the keys act on; empty without jobs."""
     mode: Mode = Mode.BROWSE
     typed: str = ""
     """The digits of a priority typed so far."""
@@ -70,7 +70,7 @@ class Scene:
 
     @property
     def at(self) -> int:
-        """The index of the chosen job among the jobs; 0 if there is none."""
+        """The index of the chosen job among the jobs; 0 without a chosen job."""
         return next((n for n, job in enumerate(self.jobs) if job.name == self.chosen), 0)
 
 

@@ -59,8 +59,8 @@ def retry(
 
 
 def _members_too(client: QueueClient, chosen: Selection) -> Selection:
-    """The selection with the name of a sweep replaced by what there is to retry of it. What a retry
-    stands for already is left out. Raises NoSuchJob if there is nothing."""
+    """The selection with a sweep's name replaced by its trials to retry. Omits trials that a retry
+    has replaced already. Raises NoSuchJob if no trial is left."""
     name = chosen.names[0] if chosen.one else chosen.group
     group = _group(client, name, also_job=chosen.group is not None) if name else None
     if group is None:
@@ -74,7 +74,7 @@ def _members_too(client: QueueClient, chosen: Selection) -> Selection:
 
 
 def _group(client: QueueClient, name: str, *, also_job: bool) -> GroupView | None:
-    """The group of that name, unless there is none, or a job has the name."""
+    """The group of that name; None if no such group exists, or a job has the name."""
     with suppress(NoSuchJob):
         if not also_job:
             client.jobs.view(name)

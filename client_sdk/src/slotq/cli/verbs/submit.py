@@ -305,8 +305,8 @@ def _submit(
     again: bool,
     dry_run: bool,
 ) -> JobView | None:
-    """Submit the request; where it has code, ask the queue before uploading any. None: a dry run,
-    which prints instead."""
+    """Submit the request; if it has code, first submit it dry, before the upload. Returns None for
+    a dry run, which prints instead."""
     names = ForeignNames(client.jobs, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
@@ -337,8 +337,8 @@ def _first_free(
     again: bool,
     named: Callable[[dict[str, Any], str], dict[str, Any]],
 ) -> tuple[dict[str, Any], J]:
-    """Hand the request to `put`; if its name is taken and `again` says so, as `named` makes it with
-    the next free name. Returns the request that was taken, and what `put` returned."""
+    """Submit the request with `put`. If the name is taken and `again` is set, repeat with the next
+    free name, by `named`. Returns the accepted request and the result of `put`."""
     try:
         return request, put(request)
     except NameTaken:
@@ -390,7 +390,7 @@ def _from_command(
 
 
 def _left_at_home(folder: Path, found: FolderListing, command: list[str]) -> Iterator[str]:
-    """What the job may miss of the folder, as sentences."""
+    """Sentences about files that the job may need and that are not packed."""
     for name in found.lost:
         yield f"{name} is not packed: it is a link to nothing, or no file"
     for word in dict.fromkeys(

@@ -118,7 +118,7 @@ def _listed(app: App, said: dict[str, Any], file: str, *, wait: bool, dry_run: b
 
 
 def _check(said: dict[str, Any], file: str, keys: tuple[str, ...], more: tuple[str, ...]) -> None:
-    """Raises UsageError unless these are the keys of a sweep, and name what it comes after."""
+    """Raises UsageError unless these are the keys of a sweep, with valid dependencies."""
     known = (*keys, *more, *_AFTER)
     if unknown := sorted(said.keys() - {*known}):
         hint = did_you_mean(unknown[0], known)
@@ -132,7 +132,7 @@ def _check(said: dict[str, Any], file: str, keys: tuple[str, ...], more: tuple[s
 
 
 def _waiting_for(client: QueueClient, said: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """A context whose submissions come after what the file says."""
+    """A context that adds the file's dependencies to its submissions."""
     return client.after(*said.get("after", ()), after_any=said.get("after_any", ()))
 
 
@@ -176,6 +176,6 @@ def indexed(command: list[str]) -> list[str]:
 
 
 def _word(text: str) -> str:
-    """The word for a shell, which puts the index in."""
+    """The word, quoted for the shell that inserts the index."""
     parts = (shlex.quote(part) if part else "" for part in text.split(INDEX))
     return '"$SLOTQ_ARRAY_TASK_ID"'.join(parts) if INDEX in text else shlex.quote(text)

@@ -35,7 +35,8 @@ def check_usage(
 
 
 def with_shell(client: QueueClient, request: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    """The request of a job in which a shell can be opened, by all that is known before it waits.
+    """The request of a job in which a shell can be opened, checked as far as possible before
+    submission.
 
     Raises NoShell with what this machine, the request or its project lacks.
     """
@@ -65,8 +66,8 @@ def enter_at_start(
 
 
 def _project(client: QueueClient, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """The name of the job's project and its entry in the configuration; None if there is none, or
-    if the caller may not look: the queue decides later."""
+    """The name of the job's project and its entry in the configuration; None if the job has no
+    project, or the caller may not read the configuration: the queue decides later."""
     tags = {tag.get("Key"): tag.get("Value") for tag in request.get("Tags") or ()}
     try:
         name = tags.get(names.PROJECT_TAG) or next(

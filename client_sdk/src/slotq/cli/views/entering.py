@@ -27,7 +27,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HIGHEST = 255
 """The highest exit code."""
 _AFTERMATH = 10.0
-"""Seconds in which the queue hears of the end of an attempt."""
+"""Seconds in which the queue learns of the end of an attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def check_machine(client: QueueClient) -> None:
 
 
 def enter(app: App, client: QueueClient, entry: EnterTarget, *, wait: bool) -> int:
-    """Open a shell in the job, or forward its ports, until that is over; returns an exit code.
+    """Open a shell in the job, or forward its ports, until the session ends; returns an exit code.
 
     With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
     `queue.jobs.view` raises.
@@ -108,8 +108,8 @@ def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> i
 
 
 def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
-    """The job after its attempt, as soon as the queue has heard of the end. If it does not within
-    _AFTERMATH, the session has ended by itself: the job as it is."""
+    """The job after its attempt, once the queue has learned of the end. If that takes longer than
+    _AFTERMATH, the session ended by itself: returns the job unchanged."""
     until = app.clock() + _AFTERMATH
     while True:
         job = client.jobs.view(before.name)

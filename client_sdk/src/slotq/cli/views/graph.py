@@ -34,7 +34,7 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
             if not _add_group(client, name, groups):
                 found[name] = found.get(name) or client.jobs.view(name)
     _add_awaited(client, found, groups)
-    for job in found.values():  # Groups that come after others, and that nobody comes after.
+    for job in found.values():  # Groups with dependencies and without dependents.
         if job.group and job.after and job.group not in groups:
             members = (member for member in found.values() if member.group == job.group)
             groups[job.group] = tuple(members)
@@ -53,8 +53,7 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
 def _add_awaited(
     client: QueueClient, found: dict[str, JobView], groups: dict[str, tuple[JobView, ...]]
 ) -> None:
-    """Add the jobs and groups that others come after and that the list has left out, as far as they
-    are still known."""
+    """Add dependencies that the list has left out, as far as the queue still knows them."""
     asked: set[str] = set()
     while missing := {name for job in found.values() for name in job.after} - found.keys() - asked:
         asked |= missing
@@ -69,7 +68,8 @@ def _add_awaited(
 
 
 def _add_group(client: QueueClient, name: str, groups: dict[str, tuple[JobView, ...]]) -> bool:
-    """Whether the name is a group's (`group:NAME`), which is added then. Raises NoSuchGroup."""
+    """Add the group if the name is a group's (`group:NAME`). Returns whether it is. Raises
+    NoSuchGroup."""
     group = name.removeprefix(GROUP_END)
     if group != name:
         groups[group] = tuple(client.groups.view(group).jobs)

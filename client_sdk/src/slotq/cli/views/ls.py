@@ -159,7 +159,7 @@ def _fetcher(
 @json_option
 @click.pass_obj
 def groups(app: App, /, *, everything: bool) -> None:
-    """List gangs and sweeps: how they stand, and how many of their jobs are in each state."""
+    """List gangs and sweeps: their states, and how many of their jobs are in each state."""
     client = app.client()
     try:
         found = client.groups(ended=everything)

@@ -89,7 +89,7 @@ def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:
 
 
 def _screen(app: App, *, with_logs: bool) -> ProgressScreen:
-    """Where to show the job. Log lines go past a terminal's bottom line, so they exclude it."""
+    """The screen for the job. Log lines exclude a terminal's bottom line."""
     if app.console().is_terminal and not with_logs and not app.json:
         return Terminal(sys.stdout)
     if app.json and not with_logs:
@@ -133,13 +133,13 @@ def show_changes(
             console.print(shown(jobs))
             shown_at = app.clock()
         else:
-            jobs = before or JobList()  # What is on paper stays the measure of what is new.
+            jobs = before or JobList()  # Compare with the last printed table.
         before = jobs
         app.sleep(every)
 
 
 def _is_news(before: list[JobView] | None, now: list[JobView], ago: float) -> bool:
-    """Whether a log gets another table: for mere progress only now and then."""
+    """Whether to print another table to a log; for progress alone, only now and then."""
     if before is None or before == now:
         return before is None
     still = {"progress": None}

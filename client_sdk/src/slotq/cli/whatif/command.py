@@ -1,4 +1,4 @@
-"""`slotq whatif`: what a change would do to the queue as it stands."""
+"""`slotq whatif`: forecast what a change would do to the queue."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def whatif(
 ) -> None:
     """Show what a change would do: what starts, waits and is evicted.
 
-    The simulator runs the queue as it stands, with the change and without, by the queue's own
-    policy. Nothing is changed without --apply. Without any change, it shows what the queue does
-    next. docs/whatif.md says what it assumes.
+    The simulator runs the present queue, with the change and without, by the queue's own policy.
+    Nothing is changed without --apply. Without any change, it shows what the queue does next.
+    docs/whatif.md says what it assumes.
     """
     client, assumed = app.client(), _runtimes(runtimes)
     change = WhatIfChange(

@@ -48,7 +48,7 @@ def improve(weights: Weights, step: int) -> tuple[Weights, float]:
 
 
 def load(folder: Path) -> tuple[Weights, int]:
-    """The weights and step of the last checkpoint, or of the beginning if there is none."""
+    """The weights and step of the last checkpoint; without a checkpoint, those of the beginning."""
     path = folder / "checkpoint.json"
     if not path.exists():
         print("no checkpoint: begins at step 0", flush=True)
@@ -68,8 +68,8 @@ def save(folder: Path, weights: Weights, step: int) -> None:
 
 
 def wait_for(file: Path | None) -> None:
-    """Wait until the file exists. The demo's eviction so finds every job still running, however
-    slow the machine is. Your script needs nothing like it."""
+    """Wait until the file exists. So the demo's eviction finds every job running, however slow the
+    machine is. Your script does not need this."""
     while file is not None and not file.exists():
         time.sleep(0.05)
 

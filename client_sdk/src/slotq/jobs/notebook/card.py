@@ -1,4 +1,4 @@
-"""A job as a card: what it is, where it stands, how far it is, who has evicted it.
+"""A job as a card: name, state, progress and evictions.
 
 Names, messages and reasons are untrusted: every one is escaped, and loses what does not print.
 There is no script, no link and nothing to load.
@@ -37,7 +37,7 @@ _FAINT = "opacity:.75;font-size:90%"
 _MOST = 60
 """Columns of the words beside a bar."""
 _EVICTIONS = 5
-"""The most evictions that a card tells of, the latest ones."""
+"""The most evictions that a card shows, the latest ones."""
 
 
 def card(job: JobView) -> Bundle:

@@ -1,4 +1,4 @@
-"""Cards that follow their jobs: displayed once, then updated where they stand."""
+"""Cards that follow their jobs: displayed once, then updated in place."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class LiveCards:
             self._starts(self._follow)
 
     def seen(self, job: JobView) -> None:
-        """Show on the job's cards what somebody else has just learned of it."""
+        """Update the job's cards with a view that other code has fetched."""
         for live_card in [card_ for card_ in self._cards if card_.name == job.name]:
             self._update(live_card, job)
 
@@ -136,11 +136,11 @@ def _in_a_thread(run: Callable[[], None]) -> None:
 
 
 _here: list[LiveCards] = []
-"""The cards of this process; none before the first is live_card."""
+"""The cards of this process; none before the first card."""
 
 
 def show(job: JobView, jobs: JobCalls) -> bool:
-    """Display a live live_card. Returns False where no notebook is served."""
+    """Display a live card. Returns False where no notebook is served."""
     if not _here:
         display = display_here()
         if display is None:

@@ -4,7 +4,7 @@ workdir       /opt/ml of each host
 transfer      code, channels and artifacts between S3 and /opt/ml
 archives      what is unpacked, and names that others chose
 checkpoints   the folder that is kept in S3 while the job runs
-image         what stands for the job's image: a Python, and each job's own over it
+image         the Python that replaces the job's image, and each job's own over it
 script        hyperparameters, and the command of script mode, or the request's own
 variables     the environment of script mode, ports among it
 host_process  one process and its group, and who gets SIGTERM

@@ -1,6 +1,6 @@
 """A host's checkpoints: from S3 before the job begins, and back while the job runs.
 
-Markers stand beside them, as SageMaker's agent lays them while it copies the files to S3.
+Markers lie beside them, as SageMaker's agent puts them there while it copies the files to S3.
 `<file>.sagemaker-uploading` comes before the copy and becomes `<file>.sagemaker-uploaded` after it,
 which then goes. More is not known of the agent. So a seed decides the rest: in which order the
 agent takes files, how early it marks one, in which steps one marker becomes the other, how long

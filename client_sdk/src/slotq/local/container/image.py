@@ -1,4 +1,4 @@
-"""What stands for a training job's image: a Python of this machine, and what is installed there.
+"""The replacement for a training job's image: a Python of this machine, with its packages.
 
 Each job has an environment of its own over it. What a job installs, upgrades or removes is in that
 environment alone, as in a container: pip and uv install where they run, and remove nothing
@@ -70,8 +70,8 @@ class Image:
 
 
 def read(python: str | None, *, passes_sigterm: bool) -> Image:
-    """The image that this Python stands for (None: our own). Uses the toolkit if that Python has
-    it. Raises NoPython."""
+    """The image with this Python (None: our own). Uses the toolkit if that Python has it. Raises
+    NoPython."""
     path = python or sys.executable
     if not os.access(path, os.X_OK) or Path(path).is_dir():
         raise NoPython(f"{path} is not a Python that can be run")

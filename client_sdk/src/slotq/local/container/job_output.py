@@ -83,8 +83,8 @@ class LogStream:
             self._characters += len(text)
             full = len(self._lines) >= _BATCH or self._characters >= _CHARACTERS
         if full:
-            # Whoever reads the output sends it. A job that writes faster than the service takes
-            # waits at its pipe, and its lines do not pile up here.
+            # The thread that reads the output sends it. A job that writes faster than the service
+            # takes waits at its pipe, and its lines do not pile up here.
             self.flush()
 
     def flush(self) -> None:
@@ -139,7 +139,7 @@ class MetricsInOutput:
 
 
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """The pattern; None if it is none: SageMaker then finds nothing."""
+    """The compiled pattern; None if it is invalid: SageMaker then finds nothing."""
     with suppress(re.error):
         return re.compile(pattern)
     return None

@@ -167,7 +167,7 @@ def claimed(credential: str, signed_headers: str, signature: str) -> SignatureFi
 
 
 def moment(stamp: str) -> datetime:
-    """Parse a time stamp. Raises NotSigned if there is none."""
+    """Parse a time stamp. Raises NotSigned if it is missing or malformed."""
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:

@@ -249,7 +249,7 @@ def _as_http(answer: Any) -> tuple[str, list[tuple[str, str]], bytes]:
     if not isinstance(answer, Mapping) or not isinstance(answer.get("statusCode"), int):
         raise _broken()
     multiple: Mapping[str, Iterable[Any]] = answer.get("multiValueHeaders") or {}
-    headers = [(name, str(one)) for name, values in multiple.items() for one in values]
+    headers = [(name, str(value)) for name, values in multiple.items() for value in values]
     taken = {name.lower() for name, _ in headers}
     single = (answer.get("headers") or {}).items()
     headers += [(name, str(value)) for name, value in single if name.lower() not in taken]

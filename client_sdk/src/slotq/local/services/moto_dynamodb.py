@@ -72,7 +72,7 @@ def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _streams_in_step(backend: DynamoDBBackend) -> Iterator[None]:
-    """Take back what a failed transaction told the tables' streams."""
+    """Remove the stream records of a failed transaction."""
     with ExitStack() as stack:
         for table in backend.tables.values():
             if isinstance(table.stream_shard, JobStream):
@@ -130,7 +130,7 @@ def _put_back(saved: Saved) -> None:
 
 
 class JobStream:
-    """Stands where moto has a table's shard."""
+    """Replaces moto's shard of a table."""
 
     def __init__(self) -> None:
         self._records: list[dict[str, Any]] = []
@@ -141,8 +141,8 @@ class JobStream:
         """Note a change. moto calls this with the item before and after."""
         images = {"OldImage": _attributes(old), "NewImage": _attributes(new)}
         said = {name: image for name, image in images.items() if image is not None}
-        one = next(iter(said.values()), {})
-        keys = {key: one.get(key, {}) for key in ("pk", "sk")}
+        item = next(iter(said.values()), {})
+        keys = {key: item.get(key, {}) for key in ("pk", "sk")}
         if keys["sk"] != {"S": JOB} or new is None:
             return
         with self._lock:

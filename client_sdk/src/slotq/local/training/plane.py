@@ -105,8 +105,8 @@ class Plane:
             self._life.advance()
 
     def job(self, name: str) -> TrainingJob | None:
-        """The plane's own record of a training job. A test that changes it changes SageMaker, and
-        nobody is told."""
+        """The plane's own record of a training job. A test that changes it changes SageMaker
+        without an event."""
         return self._jobs.get(name)
 
     def live(self) -> Mapping[str, TrainingJob]:

@@ -165,7 +165,9 @@ class TrainingJob:
             },
             "CreationTime": to_datetime(self.created_at),
             "LastModifiedTime": to_datetime(self.modified_at),
-            "SecondaryStatusTransitions": [_transition(one) for one in self.transitions],
+            "SecondaryStatusTransitions": [
+                _transition(transition) for transition in self.transitions
+            ],
             "EnableNetworkIsolation": bool(request.get("EnableNetworkIsolation")),
             "EnableInterContainerTrafficEncryption": bool(
                 request.get("EnableInterContainerTrafficEncryption")

@@ -99,7 +99,7 @@ class TrainingRun:
             send(_SIGTERM)
         elif toolkit or not self._script_mode:
             process.signal_as_first(_SIGTERM)
-        # In script mode of our own, the script stands behind a toolkit that keeps the signal.
+        # In script mode of our own, a toolkit that keeps the signal runs the script.
 
     def kill(self) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 
 def _installed() -> Optional[ModuleSpec]:
-    """Another module of this name, wherever it is found; None: there is none."""
+    """Another module of this name, at any place of the path; None: no such module."""
     here = os.path.dirname(os.path.realpath(__file__))
     rest = [place for place in sys.path if os.path.realpath(place or os.curdir) != here]
     for finder in sys.meta_path:

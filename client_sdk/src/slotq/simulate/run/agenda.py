@@ -62,7 +62,7 @@ class Agenda:
             heapq.heappush(self._entries, AgendaEntry(at, due, rank, name, number))
 
     def next_at(self) -> int | None:
-        """The earliest moment with an entry; None if there is none."""
+        """The earliest moment with an entry; None if the agenda is empty."""
         return self._entries[0].at if self._entries else None
 
     def take(self, at: int, *, last: Due = Due.PASS) -> Iterator[AgendaEntry]:

@@ -37,7 +37,7 @@ class Dependents:
         self._left_out: set[str] = set()
 
     def changes(self, ended: Job, now: int) -> Iterator[Change]:
-        """What the end of this job changes. Take each change into account before you ask for the
+        """The changes that follow from the end of this job. Apply each change before you take the
         next."""
         if ended.cause == LEFT_OUT:
             self._left_out.add(ended.name)
@@ -52,7 +52,7 @@ class Dependents:
             yield from self._changes_of(group, now)
 
     def progress(self, submission: Submission) -> dict[str, GroupProgress]:
-        """How far the groups have come that the job comes after."""
+        """The progress of the groups that the job comes after."""
         awaited = (*submission.after, *submission.after_any)
         names = (name.removeprefix(GROUP_END) for name in awaited if name.startswith(GROUP_END))
         return {end_of(name): self._progress(self._groups[name]) for name in names}

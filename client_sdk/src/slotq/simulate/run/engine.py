@@ -29,7 +29,7 @@ from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.cycle import plan
@@ -66,7 +66,7 @@ def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
 
 
 def go_on(inputs: RunInputs, opening: InitialQueue, watch: Watcher | None = None) -> Record:
-    """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
+    """Continue a queue from a snapshot. Returns the record. `watch`: as in `simulate`."""
     return _World(inputs, opening, watch).run()
 
 
@@ -138,7 +138,7 @@ class _World:
         return Ahead(jobs=place - 1)
 
     def _go_on(self, job: Job) -> None:
-        """Take in a job that there is when the run begins."""
+        """Take in a job of the initial queue."""
         self._jobs.put(job)
         self._states[job.name] = job.state
         self.record.begin(job, self._begins)
@@ -229,8 +229,8 @@ class _World:
             return  # Before the run begins, jobs enter but no pass decides.
         while True:
             heads = self._jobs.heads(self._world())
-            for standing in self._spent.warnings(heads, now):
-                self.record.warn(standing, now)
+            for status in self._spent.warnings(heads, now):
+                self.record.warn(status, now)
             planned = plan(heads, now, more=self._jobs.more)
             if self._watch:
                 self._watch(self._jobs.everything(self._world()), planned, now)
@@ -247,7 +247,7 @@ class _World:
 
     def _happens(self, now: int) -> bool:
         """Handle the immediate effects of decisions, once a pass has nothing more to decide: the
-        queue hears of them only then. Returns whether they call for another plan."""
+        queue learns of them only then. Returns whether they require another plan."""
         calls = False
         while True:
             if self._take_in_ends(now):
@@ -267,7 +267,7 @@ class _World:
 
     def _take_in_starts(self, starting: Sequence[Job], now: int) -> bool:
         """Let starting jobs run or fail at once, in the order of their starts. Returns whether that
-        calls for another plan: that a job runs, like an event that says so, does not."""
+        requires another plan; a job that begins to run does not."""
         pools, failed = dict(self._pools), False
         for job in starting:
             fate = self._fate(job)
@@ -280,8 +280,8 @@ class _World:
         return failed or pools != self._pools or self._matters(starting)
 
     def _matters(self, starting: Iterable[Job]) -> bool:
-        """Whether a plan may depend on it that these jobs run: others may join a gang then, and
-        some rules count the time from then on. A watcher sees all plans."""
+        """Whether the start of these jobs may affect a plan: others may then join a gang or
+        reclaim, and some rules count the time from the start. A watcher sees all plans."""
         pools = any(
             pool.time_slice is not None
             or pool.min_runtime
@@ -289,12 +289,11 @@ class _World:
             or pool.pending_timeout
             for pool in self._pools.values()
         )
-        projects = self._configuration.projects
         return (
             self._watch is not None
             or bool(self._groups)
             or pools
-            or any(project.min_runtime or project.budget for project in projects)
+            or bool(self._configuration.projects)
             or any(job.priority_class or job.admitted_class for job in starting)
         )
 
@@ -403,7 +402,7 @@ class _World:
         return self._groups[job.group].heartbeat if job.group in self._groups else None
 
     def _listen(self, job: Job, attempt: int, now: int) -> None:
-        """Read the report of an attempt that may have become silent, as the queue does."""
+        """Check whether an attempt has become silent, as the queue does."""
         if job.state is not JobState.RUNNING or job.attempt is None:
             return
         if job.attempt.number == attempt and job.attempt.running_since is not None:

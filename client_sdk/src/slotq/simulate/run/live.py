@@ -28,11 +28,11 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.decisions import Decisions, Worlds
@@ -77,8 +77,8 @@ class _Recording:
 
 
 class _WithRefused:
-    """Loads groups with the members that were refused. A queue has none: there the whole group is
-    refused with them."""
+    """Loads groups with their refused members. A real queue has none, because it refuses the whole
+    group."""
 
     def __init__(self, worlds: Worlds) -> None:
         self._worlds = worlds
@@ -190,7 +190,7 @@ class _Scripts(NoScripts):
 
 
 class _Fates(Knobs):
-    """Knobs set by the scenario: attempts that are to fail at their start do so."""
+    """Knobs that make attempts fail at their start, as the scenario says."""
 
     _ENDINGS: ClassVar = {
         "fail_provisioning": Ending.NO_CAPACITY,
@@ -312,8 +312,8 @@ class _Live:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
             done = self._manager.passes.run()
-            for standing in done.budget_warnings:
-                self.record.warn(standing, now)
+            for status in done.budget_warnings:
+                self.record.warn(status, now)
             self._agenda.put(done.wake_at, Due.PASS)
             if not self._observe():
                 return
@@ -327,8 +327,8 @@ class _Live:
         return bool(events)
 
     def _push_silence(self, training_job: str) -> None:
-        """Come back when the attempt has been silent for its pool's `stall_after`, or its group's
-        heartbeat, as a tick does within the minute."""
+        """Schedule a check for the moment when the attempt has been silent for its pool's
+        `stall_after` or its group's heartbeat; a tick checks within the minute."""
         if not self._some_stall:
             return
         job = self._store.jobs.get(self._store.jobs.owner_of(training_job) or "")
@@ -387,7 +387,7 @@ class _Live:
 
     def _fails_to_start(self, training_job: str) -> Ending | None:
         """The error that prevents a training job from running. None: no error."""
-        if not self._some_fail:  # The store is not asked in vain.
+        if not self._some_fail:  # Saves reads of the store.
             return None
         job = self._store.jobs.get(self._store.jobs.owner_of(training_job) or "")
         if job is None or job.attempt is None:

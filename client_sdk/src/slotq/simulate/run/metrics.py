@@ -92,7 +92,7 @@ class _Sheet:
             self.held[held.job.name] += held.slots * (held.until - held.since)
         self.lost: dict[str, int] = defaultdict(int)
         self.lost_since_start = 0
-        """The part of what all jobs lost that they held from 0 on."""
+        """The part of all jobs' losses that they held from 0 on."""
         specs = {spec.name: spec for spec in scenario.jobs}
         for run in record.runs:
             spec = specs[run.job]

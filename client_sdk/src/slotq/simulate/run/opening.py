@@ -1,9 +1,9 @@
 """How a run begins and how its jobs go on: running jobs, followers, refused gangs, and failures.
 
-An attempt fails by the scenario's wish: the job's `fails`, one entry for each attempt. A number:
-the script fails after so many seconds. `fault`: SageMaker's own error, at the start.
-`no_capacity`: no instances, at the start. `no_role`: the role cannot be assumed, at the start.
-Null: no failure by itself.
+An attempt fails as the job's `fails` says, which has one entry for each attempt. A number: the
+script fails after so many seconds. `fault`: SageMaker's own error, at the start. `no_capacity`: no
+instances, at the start. `no_role`: the role cannot be assumed, at the start. Null: no failure by
+itself.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
-from slotq_core.admission.contents import with_contents
 from slotq_core.admission.gangs import check_gang
+from slotq_core.admission.instance_contents import with_contents
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused
@@ -36,7 +36,7 @@ from slotq_core.policy.state.user_limits import Rights, UserBooks
 
 
 class RunInputs(Protocol):
-    """The world of a run: a scenario, or a queue as it stands."""
+    """The world of a run: a scenario, or a snapshot of a queue."""
 
     @property
     def jobs(self) -> Sequence[JobSpec]:
@@ -62,7 +62,7 @@ class RunInputs(Protocol):
 
 
 class Course(Protocol):
-    """How a job goes on, as a `JobSpec` says it too."""
+    """The course of a job, with the fields of a `JobSpec`."""
 
     @property
     def runtime(self) -> int | None: ...
@@ -78,10 +78,10 @@ class Course(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AssumedCourse:
-    """The course of a job of which nothing more is known: it works, and completes."""
+    """The assumed course of a job: it works, and completes."""
 
     runtime: int | None
-    """All of its work (ms), done from the beginning if an attempt loses it; None: it never ends."""
+    """The whole work (ms), repeated if an attempt loses it; None: it never ends."""
     checkpoint: bool = True
     fails: tuple[Failure, ...] = ()
     silent_from: int | None = None
@@ -101,8 +101,8 @@ class InitialQueue:
     courses: Mapping[str, Course] = field(default_factory=dict)
     """Of each of these jobs."""
     left: Mapping[str, int | None] = field(default_factory=dict)
-    """The work that each has left (ms), counted from the start of the live attempt, if it has one;
-    None: it never ends."""
+    """The remaining work of each job (ms), from the start of the live attempt, if any; None: it
+    never ends."""
     refused: Mapping[str, Refused] = field(default_factory=dict)
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
@@ -236,7 +236,7 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
 
 
 SCRIPT = WorkEnd(code=1, failure="as the scenario has it")
-"""The exit of a script that fails by a scenario's wish."""
+"""The exit of a script that a scenario makes fail."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,7 +70,7 @@ class Record:
     runs: list[Run] = field(default_factory=list)
     """The attempts, in the order of their starts."""
     asked: dict[tuple[int, str], Status] = field(default_factory=dict)
-    """The status given for a waiting job, by moment and name."""
+    """The reported status of a waiting job, by moment and name."""
     warned: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When each project came near its budget, in order."""
     end: int = 0
@@ -81,7 +81,7 @@ class Record:
     """The index in `runs` of each job's live attempt."""
 
     def begin(self, job: Job, at: int = 0) -> None:
-        """Begin with a job that there is when the run begins, at that moment."""
+        """Add a job of the initial queue, at that moment."""
         self.states[job.name].append((at, job.state.value))
         if job.attempt:
             since = job.attempt.running_since
@@ -93,10 +93,10 @@ class Record:
         self.states[name].append((t, REFUSED))
         self.events.append(RecordedEvent(t=t, event="refuse", job=name, reason=reason))
 
-    def warn(self, standing: BudgetStatus, t: int) -> None:
+    def warn(self, status: BudgetStatus, t: int) -> None:
         """Record that a project has come near its budget."""
-        self.warned[standing.project].append(t)
-        self.events.append(RecordedEvent(t=t, event="budget", job="", reason=standing.sentence()))
+        self.warned[status.project].append(t)
+        self.events.append(RecordedEvent(t=t, event="budget", job="", reason=status.sentence()))
 
     def change(self, before: Job | None, after: Job, t: int) -> None:
         """Record one change of one job."""

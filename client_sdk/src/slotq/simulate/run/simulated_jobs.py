@@ -1,5 +1,5 @@
-"""What a plan needs of a run: the holders of slots, the first waiting jobs of each line, and what
-projects with a budget have spent.
+"""The jobs of a run that a plan needs (holders of slots, the first waiting jobs of each line), and
+the spent budgets of projects.
 
 So a pass over a long queue costs as much as one over a short queue.
 """
@@ -109,8 +109,8 @@ class SimulatedJobs:
         )
 
     def _take_out(self, job: Job) -> None:
-        for those in (self._active, self._starting, self._due, self._claimants):
-            those.pop(job.name, None)
+        for index in (self._active, self._starting, self._due, self._claimants):
+            index.pop(job.name, None)
         if job.waits and not job.claim:
             line = self._line_of(job)
             jobs = self._lines[line]
@@ -124,7 +124,7 @@ class SimulatedJobs:
 
 class Spent:
     def __init__(self, configuration: Snapshot, before: Spending = NOTHING_SPENT) -> None:
-        """`before`: what had been spent when the run begins."""
+        """`before`: the spending before the run."""
         self._projects = {
             project.name for project in configuration.projects if project.budget is not None
         }
@@ -148,15 +148,15 @@ class Spent:
         )
 
     def warnings(self, snapshot: Snapshot, now: int) -> Iterator[BudgetStatus]:
-        """Yield who has come near the budget since the last call."""
-        for name, standing in budgets_of(snapshot, now).items() if self._projects else ():
-            if standing.is_near and not standing.warned:
+        """Yield the projects that have come near their budgets since the last call."""
+        for name, status in budgets_of(snapshot, now).items() if self._projects else ():
+            if status.is_near and not status.warned:
                 self._turn(now)
                 self._warned.add(name)
-                yield standing
+                yield status
 
     def _turn(self, now: int) -> None:
-        """Begin anew if the month has turned."""
+        """Reset the sums if a new month has begun."""
         month = Window(start=month_of(now), end=next_month(now))
         if month != self._month:
             self._month = month

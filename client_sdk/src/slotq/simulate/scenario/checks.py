@@ -71,8 +71,8 @@ def groups_are_whole(scenario: Contents) -> Iterator[DocumentFault]:
 
 def dependencies_end(scenario: Contents) -> Iterator[DocumentFault]:
     """Dependencies name other jobs of the file, or groups, and form no circle. A gang starts as
-    one, so its name stands for its members here. A queue's groups are submitted whole, so nothing
-    comes after a group before all of its members are there."""
+    one, so a dependency on a member is one on the gang. A queue's groups are submitted whole, so a
+    dependent of a group enters after all its members."""
     jobs = {job.name: job for job in scenario.jobs}
     sweeps = {group.name for group in scenario.groups if group.max_parallel is not None}
     members = {

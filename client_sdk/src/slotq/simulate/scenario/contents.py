@@ -19,10 +19,10 @@ from slotq.simulate.scenario.sections import (
     PoolSpec,
     WhySpec,
 )
-from slotq_core.model import outlook, reasons
+from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.reasons import codes
+from slotq_core.model.reasons import codes, outlook
 from slotq_core.model.users import AUTO, Classes, classes_of
 from slotq_core.spelling import as_known
 from slotq_core.wire.document import checks

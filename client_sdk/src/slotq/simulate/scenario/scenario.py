@@ -30,7 +30,7 @@ from slotq.simulate.scenario.sections import (
     PoolSpec,
     WhySpec,
 )
-from slotq_core.admission.contents import counting
+from slotq_core.admission.instance_contents import counting
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import SETTINGS, Submission

@@ -24,7 +24,7 @@ from slotq.simulate.scenario.fields import (
     Vector,
 )
 from slotq_core import names
-from slotq_core.admission.contents import counting, declared
+from slotq_core.admission.instance_contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState

@@ -1,8 +1,8 @@
-"""What if: the queue as it stands, reckoned on by the simulator, with a change and without.
+"""What if: forecasts of the present queue by the simulator, with a change and without.
 
 forecast_input  a snapshot of the queue, from GET /scenario
-changes     what is changed, the queue after it, and the steps into force
-forecast    the queue on its way through the next hours, and how long jobs run
+changes     a change, the queue after it, and the steps that apply it
+forecast    the queue in the next hours, and the assumed running times
 comparison  where two forecasts differ
 answer      the answer as JSON and in words
 """

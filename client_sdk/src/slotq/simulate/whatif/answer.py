@@ -53,17 +53,17 @@ class TimelineRow(BaseModel):
 
 
 class AssumedView(BaseModel):
-    """What nobody can know."""
+    """Assumptions about the unknown."""
 
     stop_seconds: float
     """How long a stop takes."""
     runtimes: dict[str, int]
-    """How many jobs have their running time from where: `eta` (the job reports it), `given` (the
-    caller says so), `max_runtime` (their request allows so much), `default` (SageMaker's)."""
+    """The number of jobs by the source of their running time: `eta` (reported by the job), `given`
+    (by the caller), `max_runtime` (the request's limit), `default` (SageMaker's)."""
 
 
 class WhatIfView(BaseModel):
-    """The queue as it stands, with a change and without."""
+    """The present queue, with a change and without."""
 
     at: str
     """The moment of the queue that the answer starts from."""
@@ -71,10 +71,10 @@ class WhatIfView(BaseModel):
     revision: int
     """The configuration's."""
     withheld: int
-    """How many jobs bear stand-in names because the caller may not see them. The answer is partial
-    then: the limits of their users are not counted."""
+    """The number of jobs with stand-in names, because the caller may not see them. The answer is
+    then partial: it ignores the limits of their users."""
     left_out: int
-    """How many waiting jobs are not looked at, at least."""
+    """The number of ignored waiting jobs, at least."""
     assumed: AssumedView
     now: list[NowRow]
     """The jobs that start or are evicted now, with the change or without, and those changed."""
@@ -85,7 +85,7 @@ class WhatIfView(BaseModel):
 
 
 NOTHING = "–"
-"""Stands for a job or a moment that is not there."""
+"""Shown in place of a missing job or moment."""
 QUIET = "Now: nothing starts and nothing is evicted."
 _STATES = {
     "starts": "starts",
@@ -144,7 +144,7 @@ def moment(of: MomentView | None, begin: int) -> str:
 
 
 def same(view: WhatIfView) -> str:
-    """That the time after now does not differ."""
+    """The sentence for a timeline without differences."""
     return f"The next {lasting(from_iso(view.until) - from_iso(view.at))}: no difference."
 
 

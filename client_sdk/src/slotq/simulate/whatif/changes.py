@@ -1,4 +1,4 @@
-"""What the user changes in thought, the queue after it, and the steps that put it into force.
+"""A hypothetical change, the queue after it, and the steps that apply it.
 
 A change of the configuration goes through the same reading as a real one, a change of a job through
 the same rules, so what the queue would refuse is refused here.
@@ -44,11 +44,11 @@ WHO = "you"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewJob:
-    """A job that is submitted in thought."""
+    """A hypothetical new job."""
 
     submission: Submission
     submitter: str
-    """The ARN of who would submit it; empty: nobody in particular."""
+    """The submitter's ARN; empty: no particular submitter."""
     max_runtime: int | None = None
     """The longest that it may run in all (ms)."""
 
@@ -64,7 +64,7 @@ class WhatIfChange:
     priorities: dict[str, int | str] = field(default_factory=dict)
     """Numbers or classes, by job."""
     moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The pools that a job shall accept, by job."""
+    """The new pools of a job, by job."""
     cancels: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
@@ -173,8 +173,8 @@ def _followers(queue: ForecastInput) -> Callable[[str], Iterable[Job]]:
 
 
 def _submitted(queue: ForecastInput, new: NewJob) -> ForecastInput:
-    """Take the job in as the queue's door does, but for what the door alone can know: the roles
-    that it allows, and limits on callers."""
+    """Admit the job as the queue does, except for rules that only the queue's admission knows:
+    allowed roles, and limits on callers."""
     if queue.job(new.submission.name) is not None:
         raise NameTaken(f"a job named '{new.submission.name}' exists already")
     sharing = queue.settings.sharing
@@ -227,8 +227,7 @@ def described(
 
 
 def in_project(submission: Submission, me: MeView) -> Submission:
-    """The submission with its caller's default project, as the door has it. Raises
-    InvalidRequest."""
+    """The submission with its caller's default project, as at admission. Raises InvalidRequest."""
     if submission.project or not me.projects:
         return submission
     usable = [project for project in me.projects if project.role != "viewer"]
@@ -240,7 +239,7 @@ def in_project(submission: Submission, me: MeView) -> Submission:
 
 
 Step = tuple[str, Callable[[], object]]
-"""What is said once it is done, and the step itself."""
+"""The message after the step, and the step itself."""
 
 
 def steps(

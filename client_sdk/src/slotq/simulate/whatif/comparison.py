@@ -39,8 +39,8 @@ _ORDER: tuple[What, ...] = (
 
 
 def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
-    """Compare the queue without a change and with it. `touched`: jobs that are told of in any
-    case."""
+    """Compare the queue without a change and with it. `touched`: jobs that are always in the
+    answer."""
     queue = before.queue
     changes = differences(queue.settings, after.queue.settings)
     return WhatIfView(
@@ -64,13 +64,19 @@ def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()
 
 def _now(before: Forecast, after: Forecast, touched: Collection[str]) -> Iterator[NowRow]:
     for name in dict.fromkeys((*_names(before), *_names(after))):
-        one, other = now_of(before, name), now_of(after, name)
-        if other.what == "absent":
-            other = NowView(what="ended", why="cancelled")
-        moves = {one.what, other.what} & {"starts", "evicted"}
-        if moves or (one.what, one.pool) != (other.what, other.pool) or name in touched:
+        without, with_change = now_of(before, name), now_of(after, name)
+        if with_change.what == "absent":
+            with_change = NowView(what="ended", why="cancelled")
+        moves = {without.what, with_change.what} & {"starts", "evicted"}
+        if (
+            moves
+            or (without.what, without.pool) != (with_change.what, with_change.pool)
+            or name in touched
+        ):
             job = after.queue.job(name) or before.queue.job(name)
-            yield NowRow(job=name, project=job.project if job else "", before=one, after=other)
+            yield NowRow(
+                job=name, project=job.project if job else "", before=without, after=with_change
+            )
 
 
 def _names(of: Forecast) -> Iterable[str]:
@@ -102,16 +108,16 @@ def now_of(of: Forecast, name: str) -> NowView:
 
 
 def _timeline(before: Forecast, after: Forecast) -> Iterator[TimelineRow]:
-    one, other = _histories(before), _histories(after)
-    for key in dict.fromkeys((*one, *other)):
-        was, then = one.get(key), other.get(key)
+    without, with_change = _histories(before), _histories(after)
+    for key in dict.fromkeys((*without, *with_change)):
+        was, then = without.get(key), with_change.get(key)
         if was is None or then is None or _differ(was, then):
             job, kind, _ = key
             yield TimelineRow(job=job, event=kind, before=_view(was), after=_view(then))
 
 
 def _histories(of: Forecast) -> dict[tuple[str, Event, int], Happened]:
-    """Each event by job, kind and how often that kind has happened to the job before."""
+    """The events by job, kind, and the number of earlier events of that kind of the job."""
     found: dict[tuple[str, Event, int], Happened] = {}
     counts: dict[tuple[str, Event], int] = {}
     for event in of.record.events:

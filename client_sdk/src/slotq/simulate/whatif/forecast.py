@@ -1,7 +1,7 @@
-"""The queue on its way through the next hours, by the policy itself.
+"""Forecasts of the queue in the next hours, by the policy itself.
 
-Nobody knows how long a job runs: it is what the job reports, else what
-the user assumes, else what its request allows.
+A job's running time is an assumption: the job's own report, else the user's assumption, else the
+request's limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
 from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.model.jobs import Job, Submission
-from slotq_core.model.reports.slow_save import STOP_GRACE
+from slotq_core.model.reports import STOP_GRACE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
@@ -41,7 +41,7 @@ class Forecast:
 
 
 def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forecast:
-    """Reckon the queue on for so many hours."""
+    """Forecast the queue for so many hours."""
     snapshot, until = queue.snapshot(), queue.at + round(hours * 3_600_000)
     opening = InitialQueue(
         at=queue.at,
@@ -67,8 +67,8 @@ def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forec
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _World:
-    """The queue's world, as a run needs it. Nothing is submitted in it: jobs that the user adds are
-    there at its beginning."""
+    """The queue as the inputs of a run. Nothing is submitted in the run: added jobs are part of the
+    initial queue."""
 
     queue: ForecastInput
     snapshot: Snapshot
@@ -99,7 +99,7 @@ class _World:
 
 
 SOON = 60_000
-"""How long (ms) a running job goes on at least: no assumption may end it before the next pass."""
+"""The least remaining time of a running job (ms): no assumption may end it before the next pass."""
 STOP = STOP_GRACE
 """How long (ms) a stop is assumed to take: what SageMaker gives a script at most."""
 
@@ -119,12 +119,12 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runtimes:
-    """What the user who asks assumes. Durations in ms."""
+    """The user's assumptions. Durations in ms."""
 
     every: int | None = None
-    """How long each job runs in all, where it does not say so itself."""
+    """The running time of each job that does not report one."""
     of: Mapping[str, int] = field(default_factory=dict)
-    """The same of single jobs; it counts before what the job says."""
+    """The same for single jobs; it precedes the job's own report."""
 
     def total(self, job: Job, queue: ForecastInput) -> tuple[int, Source]:
         """The whole running time of a job, over all its attempts, and where that comes from."""
@@ -140,7 +140,7 @@ class Runtimes:
         return MAX_RUNTIME * 1000, Source.DEFAULT
 
     def sources(self, queue: ForecastInput) -> Counter[Source]:
-        """How many jobs have their assumption from each source."""
+        """The number of jobs by the source of their assumption."""
         return Counter(self.total(job, queue)[1] for job in queue.jobs)
 
     def courses(self, queue: ForecastInput) -> dict[str, AssumedCourse]:

@@ -1,11 +1,11 @@
-"""The queue as it stands, as GET /scenario told it."""
+"""A snapshot of the queue, from GET /scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from slotq_core.admission.contents import counting
+from slotq_core.admission.instance_contents import counting
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
@@ -37,7 +37,7 @@ class ForecastInput:
     revision: int
     settings: Settings
     known: tuple[Pool, ...]
-    """What is known of the pools beside their settings."""
+    """The pools with the health that the queue has learned."""
     jobs: tuple[Job, ...]
     groups: tuple[Group, ...]
     yields: tuple[Yielded, ...]
@@ -82,7 +82,7 @@ class ForecastInput:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """The pools of the settings, with what is known of them."""
+        """The pools of the settings, with their known health."""
         known = {pool.name: pool for pool in self.known}
         counted = counting(self.settings.pools, self.settings.sharing, before=self.known)
         return tuple(
@@ -109,8 +109,7 @@ class ForecastInput:
         return next((job for job in self.jobs if job.name == name), None)
 
     def with_job(self, job: Job) -> ForecastInput:
-        """With this job in the place of the one of its name, or beside the others. An ended one is
-        left out."""
+        """The snapshot with this job added or replaced by name. An ended job is removed."""
         others = tuple(other for other in self.jobs if other.name != job.name)
         return replace(self, jobs=others if job.terminal else (*others, job))
 

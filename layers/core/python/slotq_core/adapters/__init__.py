@@ -8,6 +8,6 @@ sqs               dead letters
 receivers         SNS, Slack and webhooks, for notifications
 notifiers         how a pass is asked for, now or later
 scripts           what training scripts read and write below their checkpoints
-settings          settings from environment variables
+deployment_settings  settings from environment variables
 initial_settings  pools and limits of the settings, brought into the store
 """

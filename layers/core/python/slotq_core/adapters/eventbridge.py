@@ -50,7 +50,7 @@ class Announcements:
         self._details.append((DETAIL_TYPE, detail(self._queue, None, job)))
 
     def committed(self, change: Change, after: Job) -> None:
-        """Note a committed change, unless the job's state stays the same; and what it warns of: a
+        """Note a committed change, unless the job's state stays the same; and its warnings: a
         stalled script, or one that never released."""
         if change.before.state is not after.state:
             self._details.append((DETAIL_TYPE, detail(self._queue, change.before, after)))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
+from slotq_core.adapters.deployment_settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
-from slotq_core.model.limits import Limits
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.ports.store import Store
@@ -40,7 +40,7 @@ class _Setting:
     change: Callable[[ConfigurationChange], tuple[Any, Any]]
     """Returns the setting before and after a change."""
     check: Callable[[Configuration], None]
-    """Raises Refused if what is configured beside the setting contradicts it."""
+    """Raises Refused if the rest of the configuration contradicts the setting."""
     write: Callable[[Store, int, int], None]
     """Writes the setting. Takes the store, the moment (ms) and the revision decided on."""
 
@@ -61,8 +61,8 @@ def take_in(
     """Copy these settings to the store, each if the setting still decides. `limits` None: no limits
     are set. Return why a setting was refused, else "".
 
-    A refused change must not stop the queue: the store keeps its value. Nor must a configuration
-    that is lost. Raises Misconfigured if the store has no pools then.
+    A refused change, or a lost configuration, must not stop the queue: the store keeps its value.
+    Raises Misconfigured if the store has no pools then.
     """
     try:
         present = store.configuration.read()
@@ -112,8 +112,8 @@ def _limits(limits: Limits) -> _Setting:
 
 
 def _check_sharing(configuration: Configuration, pools: tuple[Pool, ...]) -> None:
-    """Raises PoolInUse or Oversubscribed if projects or users name what would go, or have more than
-    would be left."""
+    """Raises PoolInUse or Oversubscribed if projects or users name a removed pool, or have more
+    than the remaining capacity."""
     if configuration.sharing == NO_SHARING:
         return
     # Only a change of the template comes here, so no other cold start pays for the rules.

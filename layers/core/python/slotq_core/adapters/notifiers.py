@@ -1,7 +1,7 @@
-"""How a pass is asked for (`ports.surroundings.Notifier`): by an asynchronous invocation or on the
+"""Ways to request a pass (`ports.surroundings.Notifier`): by an asynchronous invocation or on the
 spot; and later, by a delayed message or a timer of this process.
 
-Neither raises, and either may be lost: the tick runs the pass then.
+None of them raises, and each request may be lost: the tick runs the pass then.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ WAKES_VARIABLE = "SLOTQ_WAKES"
 """The URL of the queue whose messages invoke the queue manager."""
 
 MARGIN = 1
-"""Seconds that a message comes later than asked: the clock of the handler that gets it may be
-behind this one's, and a pass that comes too early changes nothing."""
+"""Seconds that are added to a message's delay: the receiving handler's clock may be behind this
+one's, and a pass that is too early changes nothing."""
 
 
 class Alarm(Protocol):
@@ -31,7 +31,7 @@ class Alarm(Protocol):
 
 
 class MessageAlarm:
-    """Sends a message with a delay, to a queue that invokes the queue manager."""
+    """Sends a delayed message to a queue that invokes the queue manager."""
 
     def __init__(self, client: Callable[[], Any], url: str, clock: Clock) -> None:
         """Set up the alarm. `client` creates boto3's SQS client on first use."""
@@ -54,7 +54,8 @@ class MessageAlarm:
 
 
 class TimerAlarm:
-    """Waits in this process, for the emulator and SAM local: a process that ends forgets it."""
+    """Waits in this process, for the emulator and SAM local. The request is lost if the process
+    ends."""
 
     def __init__(self, ring: Callable[[], None], clock: Clock) -> None:
         self._ring = ring
@@ -67,10 +68,10 @@ class TimerAlarm:
 
 
 PASS_EVENT = {"source": "slotq", "detail-type": "pass"}
-"""The event that the queue manager reads as "run a pass, unless another has for the same news"."""
+"""The event for "run a pass, unless another pass has handled the same news"."""
 
 WAKE_EVENT = {"source": "slotq", "detail-type": "wake"}
-"""The event that the queue manager reads as "run a pass: time has come for something"."""
+"""The event for "run a pass: a time has come that an earlier pass named"."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ def invoke(client: Callable[[], Any], function_name: str, event: Mapping[str, st
 
 
 class AsynchronousPass:
-    """Asks by invocations of the function, at once or when the alarm rings."""
+    """Requests a pass by invoking the function, at once or when the alarm fires."""
 
     def __init__(self, client: Callable[[], Any], function_name: str, alarm: Alarm) -> None:
         self._client = client

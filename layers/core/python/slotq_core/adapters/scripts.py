@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import (
+from slotq_core.model.reports import (
     LONGEST_TEXT,
     MOST_METRICS,
     MOST_STEPS,
@@ -141,14 +141,14 @@ def _rounded(number: float) -> float | None:
 
 
 def _printable(text: str) -> str:
-    """What prints of the first characters of a text."""
+    """The printable ones of the first characters of a text."""
     return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
 
 
 MARKER_VERSION = 1
 
 LONGEST_BATCH = 3_000
-"""No read of a batch begins later (ms): somebody may wait for the answer."""
+"""Time (ms) after which a batch begins no read: somebody may wait for the answer."""
 
 _THERE_IS_NONE = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """What S3 answers for an object that does not exist: to a caller who may not list the bucket, as

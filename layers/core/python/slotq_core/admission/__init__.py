@@ -1,17 +1,17 @@
-"""What is refused at admission.
+"""Admission: what the queue accepts, and the refusals.
 
-submission      a submission from end to end: what becomes of it under one configuration
+submission      a submission from end to end, under one configuration
 access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
-contents        what instances contain, for quotas of GPUs, CPUs and memory
+instance_contents  what instances contain, for quotas of GPUs, CPUs and memory
 dependencies    jobs that come after others
 gangs           gangs that could never start
-checkpoints     what becomes of preemptible jobs that save none
+checkpoints     preemptible jobs without checkpoints
 user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits
 roles_and_plans  which execution roles and training plans a submission may name
 prescribed      what a project fills into requests, and what it forbids
-caller_limits   how much a caller may ask of the queue
-configuration   what a change of the configuration is refused for
+caller_limits   limits on callers
+configuration   checks of a changed configuration
 """

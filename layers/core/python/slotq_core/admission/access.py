@@ -1,4 +1,4 @@
-"""Who may do what: the roles of callers in projects, against the table of rights (`model.access`).
+"""Permissions: the roles of callers in projects, against the table of rights (`model.access`).
 
 Pure. `api.table` says which action each route is, and `operations.authorize` asks here.
 """
@@ -18,8 +18,8 @@ from slotq_core.privacy.identity import People
 from slotq_core.spelling import did_you_mean
 
 ROLE_WITHOUT_PROJECT = Role.MEMBER
-"""Everybody's role among jobs without a project, which are older than the projects: everybody sees
-them, and their submitters may change them."""
+"""Every caller's role for jobs without a project, which are older than the projects: every caller
+sees them, and their submitters may change them."""
 
 MOST_NAMED = 10
 """The most projects that a refusal lists."""
@@ -37,11 +37,12 @@ class Membership:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Permissions:
-    """What callers may do under one configuration. Callers are ARNs, as API Gateway gives them."""
+    """The permissions of callers under one configuration. Callers are ARNs, as API Gateway gives
+    them."""
 
     sharing: Sharing = NO_SHARING
     operators: tuple[str, ...] = ()
-    """Patterns of the operators whom no configuration can remove."""
+    """Patterns of operators that no configuration can remove."""
 
     @property
     def people(self) -> People:
@@ -65,8 +66,8 @@ class Permissions:
         return Role.NOBODY if found is None else self._named_role(found, caller)
 
     def may(self, action: Action, caller: str, job: Job) -> bool:
-        """Whether the caller may do this to the job. Without projects, whoever IAM lets through may
-        do anything to any job."""
+        """Whether the caller may do this to the job. Without projects, any caller that IAM allows
+        may do anything to any job."""
         return self.may_among(action, caller, project=job.project, submitter=job.submitter)
 
     def may_among(self, action: Action, caller: str, *, project: str, submitter: str) -> bool:
@@ -138,8 +139,7 @@ class Permissions:
         return found
 
     def check_change(self, caller: str, job: Job) -> None:
-        """Raises NotPermitted unless the caller may change the job. For a job that the caller may
-        see."""
+        """Raises NotPermitted unless the caller, who may see the job, may also change it."""
         if self.may(Action.CHANGE, caller, job):
             return
         person = self.people.person(job.submitter)
@@ -177,11 +177,11 @@ class Permissions:
     def check_operates(self, caller: str) -> None:
         """Raises NotPermitted unless the caller may operate the queue."""
         if not self.may_operate(caller):
-            raise NotPermitted(f"only operators may do this, and {caller} is none")
+            raise NotPermitted(f"only operators may do this, and {caller} is not an operator")
 
     def check_keeps_operating(self, after: Sharing, caller: str) -> None:
-        """Raises InvalidRequest if the caller may change the configuration now, and no more after
-        this change: a slip must not lock the operators out."""
+        """Raises InvalidRequest if this change would take the caller's own right to change the
+        configuration: a slip must not lock the operators out."""
         changed = Permissions(sharing=after, operators=self.operators)
         if self.may_operate(caller) and not changed.may_operate(caller):
             raise InvalidRequest(
@@ -199,8 +199,7 @@ class Permissions:
         )
 
     def _named_role(self, project: Project, caller: str, least: Role = Role.VIEWER) -> Role:
-        """The largest role that the project gives the caller; nobody, if it is less than
-        `least`."""
+        """The largest role that the project gives the caller; NOBODY if it is less than `least`."""
         access = project.access
         for role, patterns in (
             (Role.ADMIN, access.admins),
@@ -238,7 +237,7 @@ class Permissions:
     def _whom(self) -> str:
         patterns = (*self.operators, *self.sharing.operators)[:3]
         if not patterns:
-            return "whoever configures the queue"
+            return "the person who configures the queue"
         return f"an operator ({', '.join(patterns)})"
 
 

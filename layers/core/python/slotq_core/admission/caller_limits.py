@@ -1,4 +1,4 @@
-"""Checks of a submission against the limits: which limits apply, the refusal, and when to retry.
+"""Checks of a submission against the limits: the limits that apply, the refusal, and when to retry.
 
 Pure: the store counts (`ports.counters.Counters`), and `operations.admit` combines both.
 """
@@ -18,8 +18,7 @@ from slotq_core.errors import (
     TooManyWaiting,
 )
 from slotq_core.model.access import fits
-from slotq_core.model.jobs import Job, Workload
-from slotq_core.model.limits import (
+from slotq_core.model.caller_limits import (
     CallerLimits,
     CallerRule,
     CallerUse,
@@ -28,6 +27,7 @@ from slotq_core.model.limits import (
     QueueUse,
     opener_mark,
 )
+from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.projects import NO_PRESCRIPTION, Project
 from slotq_core.model.reasons import units
 from slotq_core.privacy.identity import People
@@ -36,7 +36,7 @@ MINUTE = 60_000
 RETRY_WAITING = 60
 """Seconds. The queue recounts waiting jobs and lines at each tick."""
 LEAST_LINES = 10
-"""The least bound of one caller's lines, where `lines` is so small that a tenth would be less."""
+"""The smallest bound of one caller's lines, if a tenth of `lines` would be less."""
 _USE_KNOWN = "give the job the pools, instances and settings of jobs that already wait"
 
 
@@ -44,15 +44,15 @@ def of_caller(limits: Limits, caller: str) -> CallerLimits:
     """The limits of this caller."""
     rule = _rule(limits, caller)
     if rule is None:
-        return limits.each
+        return limits.default
 
     def own(mine: int | None, everyones: int) -> int:
         return everyones if mine is None else mine
 
     return CallerLimits(
-        waiting=own(rule.waiting, limits.each.waiting),
-        submissions=own(rule.submissions, limits.each.submissions),
-        priority=own(rule.priority, limits.each.priority),
+        waiting=own(rule.waiting, limits.default.waiting),
+        submissions=own(rule.submissions, limits.default.submissions),
+        priority=own(rule.priority, limits.default.priority),
     )
 
 
@@ -95,8 +95,8 @@ def check_priority(
 
 def check_class(limits: Limits, job: Job, *, caller: str) -> None:
     """Check the class of a job without a project. Interactive and inference jobs go before every
-    priority and are never evicted, and there is no quota to bound them: the tag would give more
-    than any priority that the limit withholds.
+    priority and are never evicted, and no quota bounds them: the tag would circumvent the limit on
+    priorities.
 
     Raises PriorityTooHigh if the caller's priority is limited.
     """
@@ -134,8 +134,8 @@ def lines_of_one(limits: Limits) -> int:
 
 
 def opens_lines(limits: Limits, use: QueueUse) -> bool:
-    """Whether the queue may have another line. Empty lines do not count: they count for those who
-    have opened them alone."""
+    """Whether the queue may have another line. Empty lines count only for the callers who opened
+    them."""
     return not limits.lines or use.lines < limits.lines
 
 
@@ -168,9 +168,9 @@ def payers(
 ) -> Tally[str]:
     """How many lines each caller pays for, by the name that the caller is counted under.
 
-    Who opens a line pays for it while it is empty, and while a job of theirs waits in it. If only
-    others use it, the first of these pays: nobody pays for a line that a neighbour keeps alive.
-    `known`: the names of all counters. Empty lines without a known opener are nobody's.
+    The opener pays for a line while it is empty or one of the opener's jobs waits in it. If only
+    others use the line, the first of them pays. `known`: the names of all counters. No caller pays
+    for an empty line without a known opener.
     """
     openers = {opener_mark(name): name for name in known}
     paid = Tally[str]()

@@ -1,12 +1,12 @@
-"""What a preemptible training job without checkpoints is told: an eviction would set it back to its
-beginning.
+"""Preemptible training jobs without checkpoints, which an eviction would restart: warn, provide a
+place, or refuse.
 
-Each pool has a rule (`CheckpointRule`). Of a job's pools the strictest counts, whichever of them
-the job would start in: the door cannot know. Jobs that nobody may evict, interactive ones among
-them, are not asked.
+Each pool has a rule (`CheckpointRule`). The strictest rule of a job's pools applies, because
+admission cannot know in which pool the job will start. The rules exempt jobs that are never
+evicted, such as interactive ones.
 
 A place that the queue provides lies below the job's own output: its role may write there, its
-output's owner pays, and whoever may read the output may read the checkpoints.
+output's owner pays, and readers of the output may read the checkpoints.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _OR_NOT = "or submit the job with the tag slotq:preemptible=false"
 
 
 def loses_its_work(job: Job) -> bool:
-    """Whether an eviction sets the job back to its beginning."""
+    """Whether an eviction restarts the job from its beginning."""
     return job.evictable and not job.checkpoints
 
 
 def assured(job: Job, pools: Iterable[Pool]) -> Job:
-    """The job as its pools take it. It has checkpoints if one of them provides a place. Raises
-    CheckpointsRequired if one requires them."""
+    """The job under the rules of its pools, with checkpoints if a pool provides a place. Raises
+    CheckpointsRequired if a pool requires them."""
     own = [pool for pool in pools if pool.name in job.pools]
     if not own or not loses_its_work(job):
         return job
@@ -68,9 +68,9 @@ def _refusal(own: Sequence[Pool]) -> str:
 
 
 def provided(request: Mapping[str, Any], job: Job) -> dict[str, Any]:
-    """The request with a place for the job's checkpoints below its output. No two jobs have the
-    same, because the place has the job's name and entry time. Raises CheckpointsRequired if nothing
-    can lie below the output."""
+    """The request with a place for the job's checkpoints below its output. The place is unique,
+    because it contains the job's name and entry time. Raises CheckpointsRequired if nothing can lie
+    below the output."""
     output = str(value_at(request, OUTPUT))
     entered = iso(job.entry_time)[:19].replace("-", "").replace(":", "")
     place = f"{output.rstrip('/')}/{CHECKPOINTS_FOLDER}/{job.name}/{entered}"
@@ -83,12 +83,12 @@ def provided(request: Mapping[str, Any], job: Job) -> dict[str, Any]:
 
 
 def warning(job: Job) -> str:
-    """What the user of a job that `loses_its_work` is told."""
+    """The warning to the user of a job that `loses_its_work`."""
     return f"{set_back(job.name)}: {_HOW}; {_OR_NOT}"
 
 
 def notice(request: Mapping[str, Any]) -> str:
-    """What the user of a job with a provided place is told at its submission."""
+    """The notice at the submission of a job with a provided place."""
     return (
         f"the queue keeps checkpoints of {request['TrainingJobName']} in "
         f"{value_at(request, LOCATION)}, which its pool provides: what the script saves below "

@@ -5,7 +5,7 @@ after their end (`after_any`). Until then it is `pending`, but has no line, no p
 and no share. Its entry time is still that of its submission. If one of the jobs that must complete
 ends in another way, the job is cancelled (cause `dependency`), and so are the jobs after it.
 
-A group has ended when all its members have; only then it counts whether it has completed
+A group has ended when all its members have; only then is it decided whether the group has completed
 (`progress_of`).
 
 See docs/policy-decisions.md#dependencies.
@@ -29,17 +29,17 @@ DEPENDENCY = "dependency"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupProgress:
-    """How far a group has come that jobs come after."""
+    """The progress of a group that jobs come after."""
 
     living: Job | None = None
     """Its first member that has not ended; None: all have."""
     trouble: str = ""
-    """Of a group that has ended: why it has not completed, as part of a sentence; empty: it has."""
+    """Why an ended group has not completed, as part of a sentence; empty: it has completed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Predecessors:
-    """What a new job comes after, as far as it exists and its submitter may see it."""
+    """The existing jobs and groups that a new job comes after and its submitter may see."""
 
     jobs: Mapping[str, Job]
     """By name."""
@@ -47,7 +47,8 @@ class Predecessors:
     """By `group:NAME`."""
 
     def full(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The names with groups marked as such: a plain name is a job's, else a group's."""
+        """The names, with groups marked as `group:NAME`. A plain name means a job, or else a
+        group."""
         return tuple(
             end_of(name) if name not in self.jobs and end_of(name) in self.groups else name
             for name in names
@@ -60,12 +61,14 @@ class Predecessors:
         return {**self.jobs, **{job.name: job for job in watches if job}}
 
     def once_followed(self) -> Predecessors:
-        """The same after `to_follow` was followed."""
+        """These predecessors after `to_follow` was followed."""
         return Predecessors(
             jobs={name: replace(job, followed=True) for name, job in self.jobs.items()},
             groups={
-                name: replace(it, living=it.living and replace(it.living, followed=True))
-                for name, it in self.groups.items()
+                name: replace(
+                    progress, living=progress.living and replace(progress.living, followed=True)
+                )
+                for name, progress in self.groups.items()
             },
         )
 
@@ -76,8 +79,8 @@ def progress_of(
     *,
     goal_met: Callable[[Iterable[Job]], bool] = lambda _: False,
 ) -> GroupProgress:
-    """How far a group has come, from its members by name, in order; None: the record has expired.
-    Asks for none behind the first that has not ended.
+    """The progress of a group, from its members by name, in order; None: the record has expired.
+    Reads no member behind the first that has not ended.
 
     A sweep has completed if all its members have, or if they have met its goal (`goal_met`). A gang
     has completed if enough of them have, by its own rules. Members that were left out do not count.
@@ -94,8 +97,8 @@ def progress_of(
 
 
 def progress_at_end(group: Group, ended: Mapping[str, JobState | None]) -> GroupProgress:
-    """The same of a group whose members have all ended, from their states; None: the record has
-    expired. Without the members that were left out."""
+    """The progress of a group whose members have all ended, from their states; None: the record has
+    expired. Members that were left out do not count."""
     enough = _all_completed(ended) if group.max_parallel is not None else _enough(group, ended)
     return GroupProgress(trouble="" if enough else _trouble(group, ended))
 
@@ -143,10 +146,9 @@ def incomplete_dependencies(
 ) -> tuple[str, ...]:
     """The jobs and groups in `after` that a new job has to wait for.
 
-    `states` holds the states of known jobs, `groups` how far known groups have come, by
-    `group:NAME`. Raises InvalidRequest for an unknown job or group, or one that ended without
-    completing. No cycle can arise: a job comes after existing jobs and groups only.
-    """
+    `states` holds the states of known jobs, `groups` the progress of known groups, by `group:NAME`.
+    Raises InvalidRequest for an unknown job or group, or one that ended without completing. No
+    cycle can arise: a job comes after existing jobs and groups only."""
     for name in after:
         _check_known(name, states, groups)
         if name in groups:
@@ -184,8 +186,8 @@ def check_members(
     """A new group's members in waves: each comes after members of earlier waves only.
 
     `after` maps the members, in the order of the submission, to all that they come after. Raises
-    InvalidRequest, with the circle, where they come after each other or after their own group, and
-    where members of a `gang` come after each other: they start together.
+    InvalidRequest, with the cycle, if they come after each other or after their own group, or if
+    members of a `gang` come after each other: they start together.
     """
     if found := circle({**after, end_of(group): after}):
         cycle = " -> ".join(f"group {group}" if name == end_of(group) else name for name in found)
@@ -204,8 +206,8 @@ def check_members(
 
 
 def _waves(ahead: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
-    """The names in waves, without a circle: each behind all that it maps to. Looks at each of these
-    once."""
+    """The names of a graph without cycles in waves: each name in a later wave than all names that
+    it maps to. Visits each edge once."""
     place = {name: number for number, name in enumerate(ahead)}
     left = {name: len(predecessors) for name, predecessors in ahead.items()}
     behind = defaultdict[str, list[str]](list)
@@ -245,8 +247,8 @@ def _check_group(name: str, progress: GroupProgress) -> None:
 def consequences(
     name: str, end: JobState, followers: Callable[[str], Iterable[Job]], now: int
 ) -> list[tuple[Job, Job]]:
-    """The changes that a job's end causes, directly and indirectly, in jobs that come after it:
-    each before and after.
+    """The changes that a job's end causes, directly and indirectly, in its dependents: each job
+    before and after.
 
     `end` is the job's terminal state. `followers` returns the jobs that wait for the named job.
     """
@@ -306,7 +308,7 @@ def after_end_of_group(job: Job, group: str, progress: GroupProgress, now: int) 
 
 def _without(job: Job, name: str, now: int) -> Job:
     """The job, which no longer waits for `name`. Its wait for slots begins with the last such end
-    (`Job.changed_at`): the time before counts as no wait in a line."""
+    (`Job.changed_at`); the time before does not count."""
     freed = replace(
         job,
         after=tuple(other for other in job.after if other != name),

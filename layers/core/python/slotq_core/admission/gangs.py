@@ -31,9 +31,11 @@ def check_gang(
     pools: Sequence[Pool],
     rights: Rights = NO_RIGHTS,
 ) -> None:
-    """Check members that have not been judged one by one. Raises as `check_room`, and
-    InvalidRequest if a member names no pool. `members` maps persons to their submissions."""
-    jobs = [bare(member, user, pools) for user, those in members.items() for member in those]
+    """Check members without an admission of their own. Raises as `check_room`, and InvalidRequest
+    if a member names no pool. `members` maps persons to their submissions."""
+    jobs = [
+        bare(member, user, pools) for user, submissions in members.items() for member in submissions
+    ]
     if not _fits(_whole(group, jobs), {pool.name: pool.capacity for pool in pools}):
         for member in chain.from_iterable(members.values()):
             check_pools(member, pools)  # A member's own refusal says more.
@@ -89,7 +91,7 @@ def _check_common_pool(gang: LiveGang) -> None:
 
 
 def _fits(gang: LiveGang, room: Mapping[str, Demand], bounded: Bounded | None = None) -> bool:
-    """Whether enough of the gang finds room at once. `bounded`: the users' limits to count."""
+    """Whether enough of the gang fits at once. `bounded`: the users' limits to count."""
     for order in gang.orders():
         jobs = [bounded.counted(job) if bounded else job for job in order]
         for allowed in gang.allowed_pools():

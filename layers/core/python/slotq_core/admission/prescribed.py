@@ -1,4 +1,4 @@
-"""What a project prescribes for its jobs' requests: values filled in, and rules.
+"""The project's prescriptions for its jobs' requests: values filled in, and rules.
 
 `completed` does both for a new submission. A start fills in and checks again, because the rules may
 have changed meanwhile. The role of a caller (`Role`) is decided elsewhere.
@@ -58,7 +58,7 @@ _LISTED = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokenRule:
-    """A field that the project forbids, and what it allows."""
+    """A field with a forbidden value, and the allowed values."""
 
     field: str
     message: str
@@ -99,7 +99,7 @@ def completed(
         filled = request
     if submission.incomplete or filled is not request:
         from slotq_core.wire.training.training_request import (
-            check_complete,  # Only the door needs it.
+            check_complete,  # Only admission needs it.
         )
 
         check_complete(filled)
@@ -118,13 +118,13 @@ def completed(
 def check_amended(
     request: Request, before: Submission, after: Submission, project: Project | None
 ) -> None:
-    """Check what a change of tags can break: fixed tags, and the rules of another class. Raises
+    """Check a change of tags: fixed tags, and the rules of another class. Raises
     ForbiddenByProject."""
     if project is None:
         return
     if before.workload != after.workload:
         _refuse([*broken_rules(request, project, after.workload)])
-    _refuse([*_other_tags(request, project.requests.fixed.get(TAGS, ()), _whose(project))])
+    _refuse([*_other_tags(request, project.requests.fixed.get(TAGS, ()), _owner_of(project))])
 
 
 def broken_at_start(
@@ -142,31 +142,31 @@ def broken_rules(
 ) -> Iterator[BrokenRule]:
     """The rules that a request breaks, as the caller sent it or, at a start, as it is stored."""
     rules = project.requests
-    whose = _whose(project)
+    owner = _owner_of(project)
     types = rules.instance_types.get(workload)
-    yield from _other_than_fixed(request, rules, whose)
+    yield from _other_than_fixed(request, rules, owner)
     limited = bool(rules.roles or rules.images or rules.outputs or types is not None)
     if limited or rules.fixed:
-        yield from _unreadable(request, whose, any_unknown=limited)
+        yield from _unreadable(request, owner, any_unknown=limited)
     filled = prescribed(request, rules, at_start=at_start)
-    yield from _roles(filled, rules.roles, whose)
-    yield from _images(filled, rules.images, whose)
-    yield from _outputs(filled, rules.outputs, whose)
+    yield from _roles(filled, rules.roles, owner)
+    yield from _images(filled, rules.images, owner)
+    yield from _outputs(filled, rules.outputs, owner)
     if types is not None:
-        yield from _types(filled, workload, types, whose)
+        yield from _types(filled, workload, types, owner)
 
 
 def broken_in_pool(
     pool: str, instance_type: str, project: Project, workload: Workload
 ) -> BrokenRule | None:
     """The rule that a start in this pool would break."""
-    rules, whose = project.requests, _whose(project)
+    rules, owner = project.requests, _owner_of(project)
     if rules.pools and pool not in rules.pools:
-        what = f"{whose} may use {_listed(rules.pools)}, not pool '{pool}'"
+        what = f"{owner} may use {_listed(rules.pools)}, not pool '{pool}'"
         return BrokenRule(field=TAGS, message=what)
     types = rules.instance_types.get(workload)
     if types is not None and not any(fits(pattern, instance_type) for pattern in types):
-        what = f"{_for_class(whose, workload, types)}, not {instance_type} of pool '{pool}'"
+        what = f"{_for_class(owner, workload, types)}, not {instance_type} of pool '{pool}'"
         return BrokenRule(field=INSTANCE_TYPES[0], message=what)
     return None
 
@@ -213,8 +213,7 @@ def with_approval(job: Job, project: Project | None, role: Role, now: int) -> Jo
 
 
 def check_release(job: Job, project: Project | None, role: Role) -> None:
-    """Raises ForbiddenByProject if the job waits for approval, and somebody of this role may not
-    approve it."""
+    """Raises ForbiddenByProject if the job waits for approval and this role may not approve it."""
     waits = job.state is JobState.HELD and job.cause == APPROVAL
     if waits and project is not None and project.requests.approval and role < Role.ADMIN:
         raise ForbiddenByProject(
@@ -233,88 +232,90 @@ def _refuse(broken: Sequence[BrokenRule]) -> None:
     raise ForbiddenByProject(text, field=faults[0][0], faults=faults)
 
 
-def _other_than_fixed(request: Request, rules: Prescription, whose: str) -> Iterator[BrokenRule]:
+def _other_than_fixed(request: Request, rules: Prescription, owner: str) -> Iterator[BrokenRule]:
     for path, value in rules.fixed.items():
         if path == TAGS:
-            yield from _other_tags(request, value, whose)
+            yield from _other_tags(request, value, owner)
             continue
         requested = value_at(request, path)
         if requested is not MISSING and _canonical(requested) != _canonical(value):
-            message = f"{whose} fixes this to {_said(value)}, not {_said(requested)}; leave it out"
+            message = f"{owner} fixes this to {_said(value)}, not {_said(requested)}; leave it out"
             yield BrokenRule(field=path, message=message)
 
 
-def _other_tags(request: Request, fixed: Iterable[Any], whose: str) -> Iterator[BrokenRule]:
+def _other_tags(request: Request, fixed: Iterable[Any], owner: str) -> Iterator[BrokenRule]:
     requested = {tag["Key"]: tag["Value"] for tag in _tags(request)}
     for tag in fixed:
         key, value = tag["Key"], tag["Value"]
         if requested.get(key, value) != value:
             message = (
-                f"{whose} fixes the tag '{key}' to {_said(value)}, not {_said(requested[key])}"
+                f"{owner} fixes the tag '{key}' to {_said(value)}, not {_said(requested[key])}"
             )
             yield BrokenRule(field=TAGS, message=message)
 
 
-def _unreadable(request: Request, whose: str, *, any_unknown: bool) -> Iterator[BrokenRule]:
-    """Fields that are nearly SageMaker's and, with `any_unknown`, all that this release does not
-    know: they might name what the rules are about."""
+def _unreadable(request: Request, owner: str, *, any_unknown: bool) -> Iterator[BrokenRule]:
+    """Misspelled fields and, with `any_unknown`, all fields unknown to this release: they might
+    circumvent the rules."""
     for path, known in unknown_names(request):
         if known or any_unknown:
             hint = (
                 f"write {known}" if known else "this release of the queue does not know the field"
             )
-            message = f"{whose} has rules, and whether they allow this cannot be told: {hint}"
+            message = f"{owner} has rules, and whether they allow this cannot be checked: {hint}"
             yield BrokenRule(field=path, message=message)
 
 
-def _roles(request: Request, allowed: Sequence[str], whose: str) -> Iterator[BrokenRule]:
+def _roles(request: Request, allowed: Sequence[str], owner: str) -> Iterator[BrokenRule]:
     role = request.get(ROLE, "")
     if allowed and not any(fits(pattern, str(role)) for pattern in allowed):
-        message = f"{whose} allows the execution roles {_listed(allowed)}, not {_said(role)}"
+        message = f"{owner} allows the execution roles {_listed(allowed)}, not {_said(role)}"
         yield BrokenRule(field=ROLE, message=message)
 
 
-def _images(request: Request, allowed: Sequence[str], whose: str) -> Iterator[BrokenRule]:
+def _images(request: Request, allowed: Sequence[str], owner: str) -> Iterator[BrokenRule]:
     if not allowed:
         return
-    what = f"{whose} allows the images {_listed(allowed)}"
+    what = f"{owner} allows the images {_listed(allowed)}"
     for path in IMAGES:
         for here, image in values_at(request, path):
             if not any(image_fits(pattern, str(image)) for pattern in allowed):
                 yield BrokenRule(field=here, message=f"{what}, not {_said(image)}")
     algorithm = value_at(request, ALGORITHM)
-    if algorithm is not MISSING and not any(algorithm_fits(it, str(algorithm)) for it in allowed):
+    if algorithm is not MISSING and not any(
+        algorithm_fits(pattern, str(algorithm)) for pattern in allowed
+    ):
         message = f"{what}, and algorithms by a pattern of their ARNs, not {_said(algorithm)}"
         yield BrokenRule(field=ALGORITHM, message=message)
     if SERVERLESS in request:
         yield BrokenRule(field=SERVERLESS, message=f"{what}; a serverless job names none")
 
 
-def _outputs(request: Request, allowed: Sequence[str], whose: str) -> Iterator[BrokenRule]:
+def _outputs(request: Request, allowed: Sequence[str], owner: str) -> Iterator[BrokenRule]:
     if not allowed:
         return
     for here, place in written(request):
         if not any(lies_in(pattern, place) for pattern in allowed):
-            message = f"{whose} may write to {_listed(allowed)}, not to {_said(place)}"
+            message = f"{owner} may write to {_listed(allowed)}, not to {_said(place)}"
             yield BrokenRule(field=here, message=message)
 
 
 def _types(
-    request: Request, workload: Workload, allowed: Sequence[str], whose: str
+    request: Request, workload: Workload, allowed: Sequence[str], owner: str
 ) -> Iterator[BrokenRule]:
     for path in INSTANCE_TYPES:
         for here, kind in values_at(request, path):
             if not any(fits(pattern, str(kind)) for pattern in allowed):
-                message = f"{_for_class(whose, workload, allowed)}, not {_said(kind)}"
+                message = f"{_for_class(owner, workload, allowed)}, not {_said(kind)}"
                 yield BrokenRule(field=here, message=message)
 
 
-def _whose(project: Project) -> str:
+def _owner_of(project: Project) -> str:
     return f"project '{project.name}'"
 
 
-def _for_class(whose: str, workload: Workload, types: Sequence[str]) -> str:
-    return f"{whose} may use the instance types {_listed(types)} for {workload} jobs"
+def _for_class(owner: str, workload: Workload, types: Sequence[str]) -> str:
+    return f"{owner} may use the instance types {_listed(types)} for {workload} jobs"
 
 
 def _tags(request: Request) -> list[Any]:
@@ -322,7 +323,7 @@ def _tags(request: Request) -> list[Any]:
 
 
 def _merged(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
-    """The tags of both. Of one key, the second's."""
+    """The tags of both lists. For a key in both, the second's tag."""
     own = list(second)
     keys = {tag["Key"] for tag in own}
     return [*(tag for tag in first if tag["Key"] not in keys), *own]

@@ -1,4 +1,4 @@
-"""What a demand takes from a pool, and what it only requires of a pool.
+"""The two parts of a demand: resources taken from a pool, and properties required of it.
 
 A demand names resources, which the job takes from its pool while it runs, and properties, which the
 pool must have at least and no job uses up. The policy sees only the resources, and only the pools
@@ -81,7 +81,8 @@ def divided(demand: Demand, properties: Collection[str]) -> tuple[Demand, Demand
 def in_parts(
     submission: Submission, pools: Iterable[Pool], by_default: Sequence[str]
 ) -> Submission:
-    """The submission with a part in one pool for each of its instance types; any other as it is.
+    """Give the submission a part in one pool for each of its instance types. A submission of one
+    type stays unchanged.
 
     The pools are those that it names, else its project's default pools, else all. Raises
     InvalidRequest unless they have exactly one pool of each type.

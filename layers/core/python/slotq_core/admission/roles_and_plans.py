@@ -1,8 +1,8 @@
 """The execution roles and training plans that a submission may name, and who may name them.
 
 The queue passes the role to SageMaker with its own right, not the caller's. So admission checks the
-caller's choice; otherwise a user could run code under a role that the user may not pass. It is the
-same with a training plan, which is paid, reserved capacity.
+caller's choice; otherwise a user could run code under a role that the user may not pass. The same
+holds for a training plan, which is paid, reserved capacity.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TrainingPlans:
     """The training plans that jobs may use."""
 
     allowed: tuple[str, ...] | None = None
-    """The plans' ARNs; None: any plan, as in the emulator, where plans belong to nobody."""
+    """The plans' ARNs; None: any plan, as in the emulator, where plans reserve nothing."""
 
     def check(self, plan: str) -> None:
         """Raises PlanNotAllowed, listing the allowed plans. An empty plan is always allowed."""

@@ -1,8 +1,8 @@
 """Admission rules: a submission's pools and class, and whether the job could ever run.
 
-""Can never run" is refused at the door: more than every acceptable pool's whole size, or than the
-user's total." "A class the user may not choose is refused."
-"""
+Admission refuses a job that can never run: one that needs more than the whole size of every
+acceptable pool, or more than its user's total. It also refuses a class that the user may not
+choose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from slotq_core.admission.contents import with_contents
 from slotq_core.admission.dependencies import (
     NO_GROUPS,
     GroupProgress,
@@ -18,6 +17,7 @@ from slotq_core.admission.dependencies import (
     incomplete_dependencies,
     unended_dependencies,
 )
+from slotq_core.admission.instance_contents import with_contents
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
@@ -53,7 +53,7 @@ def admit(
 
     `by_default`: the pools of a job that names none, the preferred first; empty: all.
     `states` maps the jobs that the new one comes after to their states, and `groups` the groups, as
-    `group:NAME`, to how far they have come; what does not exist is absent.
+    `group:NAME`, to their progress; unknown names are absent.
     """
     after = submission.after
     after_any = tuple(name for name in submission.after_any if name not in after)
@@ -95,7 +95,7 @@ def admit(
 
 
 def _class_named_in(submission: Submission, rights: Rights) -> str:
-    """The submission's class. Without a priority it is AUTO where classes are configured."""
+    """The submission's class. Without a priority it is AUTO if classes are configured."""
     if submission.default_priority and rights.numbers_are_classes:
         return AUTO
     return submission.priority_class
@@ -193,8 +193,8 @@ def _check_parts(group: str, needs: Needs, pools: Sequence[Pool]) -> None:
 
 
 def bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
-    """The submission as a job, as far as its size and place go; with no pool if none has what it
-    requires."""
+    """The submission as a job with only its size and pools; with no pool if none has the required
+    properties."""
     needs = _needs(member, pools)
     return Job(
         name=member.name,
@@ -271,10 +271,10 @@ def _named(
     offering = [pool for pool in usable if pool.instance_type == submission.instance_type]
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in usable}))
-        whose = f" of project {submission.project}" if by_default else ""
+        of_project = f" of project {submission.project}" if by_default else ""
         raise InvalidRequest(
-            f"no pool{whose} has instance type '{submission.instance_type}'; the pools{whose} "
-            f"have {kinds}",
+            f"no pool{of_project} has instance type '{submission.instance_type}'; the "
+            f"pools{of_project} have {kinds}",
             field="ResourceConfig.InstanceType",
         )
     return offering

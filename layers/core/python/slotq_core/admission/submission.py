@@ -1,6 +1,6 @@
-"""A submission from end to end: what becomes of it under one configuration.
+"""A submission from end to end, under one configuration.
 
-The caller looks up what the submission comes after between the two steps: only that needs a store.
+Between the two steps the caller looks up the predecessors: only that needs a store.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from slotq_core.wire.training import field_rules
 Request = Mapping[str, Any]
 
 After = tuple[tuple[str, ...], tuple[str, ...]]
-"""What a submission comes after: `after` and `after_any`."""
+"""The dependencies of a submission: `after` and `after_any`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A submission in its project, with what the project fills in."""
+    """A submission in its project, with the project's values filled in."""
 
     submission: Submission
     request: Request
@@ -50,7 +50,7 @@ class Admitted:
     job: Job
     request: Request
     notices: tuple[str, ...]
-    """What the user should know, as sentences."""
+    """Notices to the user, as sentences."""
     after: tuple[Job, ...]
     """The jobs that it has to wait for."""
     watched: tuple[Job, ...]
@@ -67,7 +67,7 @@ class Admission:
     people: People
     pools: Sequence[Pool]
     line_by_user: bool
-    """Whether lines tell users apart."""
+    """Whether each line has one user."""
     roles: ExecutionRoles
     plans: TrainingPlans
 

@@ -1,7 +1,7 @@
-"""Whose limits count: the users with limits among some persons, with their groups.
+"""The users with limits among some persons, with their groups.
 
-A group may name patterns of principals, so that nobody lists four hundred people. Therefore limits
-are looked up for the persons whose jobs there are, not for all that might be.
+A group may name patterns of principals instead of hundreds of people. Therefore limits are looked
+up only for the persons who have jobs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def users_among(sharing: Sharing, persons: Iterable[str]) -> tuple[User, ...]:
 
 
 def rights_of(sharing: Sharing, person: str) -> Rights:
-    """Return the classes, and what this person may hold and choose."""
+    """Return the classes, and the limits and choices of this person."""
     users = users_among(sharing, [person])
     return Rights(sharing.classes, users, sharing.user_groups, contact=sharing.contact)
 

@@ -1,4 +1,4 @@
-"""What users hold of what they may hold, by pool and class."""
+"""The use of each user's limits, by pool and class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotq_core.policy.state.user_limits import Rights
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserQuota:
-    """What one user may hold in one pool and class, and holds."""
+    """The limit and the use of one user in one pool and class."""
 
     user: str
     pool: str
@@ -25,8 +25,8 @@ class UserQuota:
     total: int | None
     """None: no limit."""
     beyond: tuple[str, ...]
-    """The newest jobs that would have to give their slots back for the rest to be within the limit,
-    as far as they may be evicted; the newest first. Jobs that are being stopped count as gone."""
+    """The newest evictable jobs that would have to give their slots back for the rest to be within
+    the limit; the newest first. Stopping jobs count as gone."""
 
 
 def user_quotas(
@@ -49,7 +49,7 @@ def user_quotas(
             for job in own:
                 slots = dict(job.holds)[pool.name].slots
                 counted = rights.numbers_are_classes or rights.limited(user, pool.name)
-                # Nobody has configured a class of this number, and none bounds it.
+                # No configured class has this number, so no limit bounds it.
                 classes = rights.come_through(job) if counted or job.priority_class else ("",)
                 counts.enter(CountedJob(job.entry_time, job.name, slots, classes))
             for class_name in (*rights.classes, ""):

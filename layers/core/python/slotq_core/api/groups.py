@@ -20,7 +20,7 @@ from slotq_core.operations.status import Status
 if TYPE_CHECKING:
     from slotq_core.operations.jobs.group_lookup import GroupStatus
     from slotq_core.operations.jobs.groups import NewGroup
-    from slotq_core.wire.groups.submission import GroupText
+    from slotq_core.wire.groups.group_submission import GroupText
     from slotq_core.wire.groups.views import GroupSummaryView
     from slotq_core.wire.views.jobs import JobView
 
@@ -37,7 +37,7 @@ class GroupRoutes:
 
     def submit(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
-        from slotq_core.wire.groups.submission import read_group
+        from slotq_core.wire.groups.group_submission import read_group
 
         submitter, dry_run = self._request.caller(), self._request.is_dry_run()
         text, groups = read_group(self._request.body()), self._manager().groups

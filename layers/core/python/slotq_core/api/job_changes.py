@@ -11,7 +11,7 @@ from slotq_core.wire.job_changes import AMENDMENT_KEYS, AmendmentBody, ChangeBod
 from slotq_core.wire.submission import parse_submission, read_submission
 
 
-def wish_of(body: ChangeBody) -> ChangeRequest:
+def change_request_of(body: ChangeBody) -> ChangeRequest:
     """What one entry of a request about many jobs wants."""
     return ChangeRequest(
         name=body.name,

@@ -14,7 +14,7 @@ from slotq_core.api.table.of_jobs import FILTERS
 from slotq_core.errors import InvalidRequest, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.reports.slow_save import slow_save
+from slotq_core.model.reports import slow_save
 from slotq_core.operations.status import MOST_LISTED, JobFilter, Status, warnings_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.base import ErrorView
@@ -75,11 +75,13 @@ class JobRoutes:
         return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
 
     def change_many(self) -> Response:
-        from slotq_core.api.job_changes import wish_of
+        from slotq_core.api.job_changes import change_request_of
         from slotq_core.wire.job_changes import OutcomesView, parse_changes
 
         caller, changes = self._request.caller(), parse_changes(self._request.body())
-        outcomes = self._manager().bulk.run([wish_of(change) for change in changes], by=caller)
+        outcomes = self._manager().bulk.run(
+            [change_request_of(change) for change in changes], by=caller
+        )
         return json_answer(
             HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(outcome) for outcome in outcomes])
         )

@@ -37,7 +37,7 @@ from slotq_core.wire import (
 from slotq_core.wire.base import ErrorView
 from slotq_core.wire.document import contents
 from slotq_core.wire.document import views as wire_document
-from slotq_core.wire.groups.submission import MOST_MEMBERS, GroupBody
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS, GroupBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape

@@ -5,17 +5,16 @@ numbers, so that equal times compare equal on every path.
 
     jobs      a job, as submitted and as the queue keeps it
     attempts  one run of a job
-    reports   what a training script says of its attempt
+    reports   the reports of training scripts
     demand    amounts: what a job needs, what a pool has
-    pools     capacity that jobs can run on, and what SageMaker says of it
+    pools     capacity that jobs can run on, and its health
     access    who may do what in a project
     projects  projects and departments: quota, weight, limit, budget, prescriptions
     sharing   departments, projects and operators together
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
-    notices   who is told of what, and a message
-    limits    what callers may ask of the queue
+    notices   who receives which notifications
+    caller_limits  what callers may ask of the queue
     snapshot  the input of a decision
-    reasons   why a job waits
-    outlook   what a waiting job could have, and when
+    reasons   why a job waits, and what it could have, and when
 """

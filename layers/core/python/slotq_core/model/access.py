@@ -1,4 +1,4 @@
-"""Who may do what in a project: the table of rights, and patterns of callers."""
+"""Rights in a project: the table of rights, and patterns of callers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 
 
 class Role(IntEnum):
-    """What a person may do in a project; each role includes those below it."""
+    """The rights of a person in a project; each role includes those below it."""
 
     NOBODY = 0
     VIEWER = 1
@@ -22,7 +22,7 @@ class Role(IntEnum):
 
 
 class Action(StrEnum):
-    """What a caller wants. IAM decides first, by method and path."""
+    """An action of a caller. IAM decides first, by method and path."""
 
     LOOK = "look"
     """See the pools, the limits, the record of changes, the release and oneself."""
@@ -33,8 +33,7 @@ class Action(StrEnum):
     CHANGE = "change"
     """Cancel a job, hold or release it, requeue it, change its settings, move it."""
     SEE_PERSON = "see_person"
-    """See by name what a person has used. What a project's jobs have used together is everybody's
-    to see."""
+    """See the use of one person by name. Everybody may see the total use of a project."""
     EXCEED_PRIORITY = "exceed_priority"
     """Give a priority above the project's largest."""
     OPERATE = "operate"
@@ -48,7 +47,7 @@ class Needed:
     own: Role
     """For a job that the caller has submitted."""
     others: Role
-    """For anybody's job."""
+    """For any other job."""
 
 
 NEEDED: Mapping[Action, Needed] = {
@@ -86,15 +85,15 @@ _KINDS = (
     "sts::{}:assumed-role/{}/{}",
     "sts::{}:federated-user/{}",
 )
-"""What callers' ARNs, and those of their roles, look like behind the partition."""
+"""The forms of callers' ARNs, and of their roles' ARNs, behind the partition."""
 _PARTITIONS = ("aws", "aws-cn", "aws-us-gov", "aws-eusc", "aws-iso", "aws-iso-b")
 _NAMES = (("000000000000", "a", "b"), ("999999999999", "Q", "7"))
-"""The account, name and session of two callers who have none of them in common."""
+"""The accounts, names and sessions of two callers, all different."""
 
 
 def fits_everybody(pattern: str) -> bool:
-    """Whether the pattern matches two callers of one kind who have neither account nor name in
-    common: it says neither, and so it matches all callers of the kind."""
+    """Whether the pattern matches all callers of one kind: it matches two of them that share
+    neither account nor name."""
     return any(
         all(fits(pattern, f"arn:{partition}:{kind.format(*names)}") for names in _NAMES)
         for partition in _PARTITIONS

@@ -17,8 +17,8 @@ class StopCause(StrEnum):
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
     RESTORED = "restored"
-    """The queue's table was restored from a copy that is older than the stop, so nobody knows why
-    it was stopped: the job waits again."""
+    """The queue's table was restored from a copy older than the stop, so the cause of the stop is
+    unknown: the job waits again."""
     CANCELLED = "cancelled"
     GROUP_ENDED = "group_ended"
     """The member's gang has ended: with its server, or because too few members are left."""
@@ -58,8 +58,8 @@ class StopOrder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Restore:
-    """When the table was copied, and when the copy took its place (ms). What happened in between is
-    not in the table."""
+    """When the table was copied, and when the copy took its place (ms). The table has no record of
+    the time in between."""
 
     copied_at: Moment
     restored_at: Moment
@@ -110,8 +110,8 @@ class Attempt:
     waiting_since: Moment | None = None
     """When the job last began to wait before that (ms); None: not recorded."""
     instance_types: tuple[str, ...] = ()
-    """Those of the parts of a job over several pools (`Job.parts`), in their order; empty: the job
-    runs in one pool, or the attempt is older than this field."""
+    """The instance types of the parts of a job over several pools (`Job.parts`), in their order;
+    empty: the job runs in one pool, or the attempt is older than this field."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False
@@ -140,7 +140,7 @@ class Attempt:
     steps: int | None = None
     """Steps in all, as last reported; set when the attempt has ended."""
     warning: str = ""
-    """What the script did wrong when it was asked to suspend, as a sentence."""
+    """The script's fault after a request to suspend, as a sentence; empty: none."""
     stop: StopOrder | None = None
     ended_at: Moment | None = None
     outcome: AttemptOutcome | None = None

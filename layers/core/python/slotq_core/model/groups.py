@@ -34,7 +34,7 @@ class Group:
     """The member with which the gang ends: then the others end too, as they do when too few of them
     can still complete. The gang does not start without it. Empty: each member has its own end."""
     sites: Mapping[str, str] = field(default_factory=dict)
-    """What members call themselves towards each other, where not by the job's name."""
+    """Names by which members address each other, if not the job's name."""
     heartbeat: Duration | None = None
     """How long a running member that reports may be silent (ms); None: as its pool says."""
     max_parallel: int | None = None
@@ -43,7 +43,7 @@ class Group:
     """The terminal state of each member that has ended."""
 
     def site(self, member: str) -> str:
-        """What the member calls itself towards the others."""
+        """The name by which other members address this one."""
         return SERVER if member == self.ends_with else self.sites.get(member, member)
 
 
@@ -53,10 +53,10 @@ Parameter = str | bool | int | float
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """What a sweep tries, and what it looks for."""
+    """The trials and the goal of a sweep."""
 
     parameters: tuple[Mapping[str, Parameter], ...] = ()
-    """What each member tries, in the order of the members; empty: not told."""
+    """The values that each member tries, in the order of the members; empty: not declared."""
     metric: str = ""
     """The metric by which members are compared; empty: none."""
     maximize: bool = False
@@ -84,17 +84,17 @@ class StoredGroup:
     at: Moment = 0
     """When the group was stored whole (ms)."""
     rendezvous: str = ""
-    """For a gang: the S3 prefix below which its members meet; empty: there is none."""
+    """For a gang: the S3 prefix below which its members meet; empty: no prefix."""
     sweep: Sweep | None = None
     met_by: str = ""
-    """The job that reached the sweep's goal; empty: none yet, or it is still to be noted."""
+    """The job that reached the sweep's goal; empty: none yet, or not recorded yet."""
 
     @property
     def has_goal(self) -> bool:
         return self.sweep is not None and self.sweep.goal is not None
 
     def goal_met(self, jobs: Iterable[Job]) -> bool:
-        """Whether one of these, or the job that is noted, has reached the sweep's goal."""
+        """Whether one of these jobs, or `met_by`, has reached the sweep's goal."""
         return bool(self.met_by) or any(map(self.reaches_goal, jobs))
 
     def reaches_goal(self, job: Job) -> bool:
@@ -113,14 +113,14 @@ class Opening:
     at: Moment
     """When it was last begun (ms)."""
     withdrawn: bool = False
-    """Whether its members are being cancelled: nobody has finished it."""
+    """Whether its members are being cancelled, because the submission was not finished."""
 
 
 def entry_of(group: str) -> str:
-    """What the group's members wait for until the group is stored whole."""
+    """The name that the group's members wait for until the group is stored whole."""
     return f"{GROUP_ENTRY}{group}"
 
 
 def end_of(group: str) -> str:
-    """What jobs after the group wait for."""
+    """The name that jobs after the group wait for."""
     return f"{GROUP_END}{group}"

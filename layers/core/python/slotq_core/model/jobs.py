@@ -36,7 +36,7 @@ class JobState(StrEnum):
 
 WAITING_STATES = frozenset({JobState.PENDING, JobState.PREEMPTED})
 WAITING_OR_BACKING_OFF = (JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF)
-"""States of a job that will start without anybody's doing."""
+"""States of a job that will start without a user's action."""
 QUEUED_STATES = frozenset({*WAITING_STATES, JobState.BACKOFF, JobState.HELD})
 """States of a job that is kept and holds no slots."""
 ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
@@ -59,11 +59,11 @@ _TRAINING = Workload.TRAINING
 
 
 GROUP_ENTRY = "entry:"
-"""Begins what a member waits for (`Job.after_any`) until its group is stored whole. No job has such
-a name."""
+"""The prefix of the name that a member waits for (`Job.after_any`) until its group is stored whole.
+No job has such a name."""
 
 GROUP_END = "group:"
-"""Begins the name of a group where a job comes after one: `group:grid`. No job has such a name."""
+"""The prefix of a group's name among a job's dependencies: `group:grid`. No job has such a name."""
 
 
 MAX_AFTER = 45
@@ -87,11 +87,10 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobSettings:
-    """What a submission sets and its job keeps: one tag of the request each, `slotq:` and the
-    field's name. How it is read, checked, admitted, changed, stored and shown follows from the
-    declaration (`wire.setting_tags`, `wire.views.forms`), and so does its option of `slotq submit`,
-    with `help` in its metadata. A user may change it during the job's
-    life."""
+    """The settings that a submission sets and its job keeps. Each has one tag in the request:
+    `slotq:` and the field's name. Reading, checks, admission, changes, storage and views follow
+    from the declaration (`wire.setting_tags`, `wire.views.forms`), and so does the option of `slotq
+    submit` (`help` in the metadata). A user may change settings during the job's life."""
 
     preemptible: bool = field(default=True, metadata={"help": "Whether the job may be evicted."})
     min_runtime: Duration = field(
@@ -103,7 +102,8 @@ class JobSettings:
         default=0,
         metadata={"help": "How often to run again after a failure of its own.", "most": 100},
     )
-    """How often the job is run again after failures of its own; a stored job's: what is left."""
+    """How often the job is run again after failures of its own; in a stored job: the retries
+    left."""
     workload: Workload = field(
         default=Workload.TRAINING,
         metadata={
@@ -155,8 +155,8 @@ class Job(JobSettings):
     """The jobs and groups that this one was submitted after, of either kind. They stay here when
     they have ended."""
     followed: bool = False
-    """Whether jobs may come after this one, or after its group. Its end is handed on to them first;
-    then this is false."""
+    """Whether jobs may come after this one, or after its group. Set to false once these dependents
+    are notified of its end."""
     priority_class: str = ""
     """The name of the priority class; empty: the priority is a plain number."""
     ran_before_class: Duration = 0
@@ -187,11 +187,11 @@ class Job(JobSettings):
     faults: int = 0
     """Consecutive faults of SageMaker. They set the length of the next back-off."""
     refused_in: tuple[str, ...] = ()
-    """The acceptable pools in which a quota of something else refused the job's last start, until
-    an attempt has run; while it runs, no move goes there. They come after the other pools, in this
-    order: those that refused first, and last those with a quota of 0."""
+    """The acceptable pools where a quota other than the pool's refused the job's last start, until
+    an attempt has run; no move of the running job goes there. They come after the other pools, in
+    the order of their refusals; those with a quota of 0 come last."""
     denied_in: tuple[str, ...] = ()
-    """Those of them where that quota was 0."""
+    """The pools among `refused_in` where that quota was 0."""
     releases: tuple[Moment, ...] = ()
     """When attempts lately released their slots without being asked (ms)."""
     ran: Duration = 0
@@ -208,10 +208,10 @@ class Job(JobSettings):
     """When the job entered its present state (ms); of a job that waited for others, or for its
     group to be stored whole, when the last of these let it into its line."""
     line_by_user: bool = False
-    """Whether the job waits in a line that tells users and classes apart (`policy.lines`). The door
-    decides; a job from before users mattered follows when a pass finds it."""
+    """Whether the job waits in a line of one user and class (`policy.lines`). Admission decides; a
+    pass moves jobs that were admitted before users mattered."""
     cause: str = ""
-    """Why the job is in its state, for programs, where the state alone does not say: `max_runtime`,
+    """Why the job is in its state, for programs, if the state alone does not say: `max_runtime`,
     `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`, `dependency` …"""
     message: str = ""
     """The cause as a sentence for people."""
@@ -236,18 +236,18 @@ class Job(JobSettings):
 
     @property
     def comes_to_line(self) -> bool:
-        """Whether the job waits for slots, or will do so without anybody's doing."""
+        """Whether the job waits for slots, or will do so without a user's action."""
         return self.state in WAITING_OR_BACKING_OFF
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """The jobs and groups that this one waits for, and the entry of its own group while that is
-        not stored whole; empty for an ended job."""
+        """The jobs and groups that this one waits for, and the entry of its own group until the
+        group is stored whole; empty for an ended job."""
         return () if self.terminal else (*self.after, *self.after_any)
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The same, without the entry of its own group."""
+        """`waits_for` without the entry of its own group."""
         return tuple(name for name in self.waits_for if not name.startswith(GROUP_ENTRY))
 
     @property
@@ -263,7 +263,7 @@ class Job(JobSettings):
 
     @property
     def holds(self) -> tuple[tuple[str, Demand], ...]:
-        """What the job holds in each pool, from its admission to the end of its attempt."""
+        """The amounts held in each pool, from the admission to the end of the attempt."""
         if self.attempt is None:
             return ()
         return self.parts or ((self.attempt.pool, self.demand),)
@@ -284,7 +284,7 @@ class Submission(JobSettings):
     name: str
     instance_type: str
     demand: Demand
-    """What the job needs, in amounts and in properties of its pools (`admission.requirements`)."""
+    """The job's need of amounts and of properties of its pools (`admission.requirements`)."""
     role: str = ""
     """The ARN of the execution role that the training job runs under."""
     plan: str = ""
@@ -294,7 +294,7 @@ class Submission(JobSettings):
     parts: tuple[tuple[str, Demand], ...] = ()
     """For a job over several pools at once: the demand in each."""
     by_type: tuple[tuple[str, Demand], ...] = ()
-    """For a job of several instance types: the demand of each. The door finds the pools (`parts`).
+    """For a job of several instance types: the demand of each. Admission finds the pools (`parts`).
     """
     priority: int = 0
     default_priority: bool = False

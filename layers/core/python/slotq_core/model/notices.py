@@ -1,4 +1,4 @@
-"""Notifications as an operator configures them: whose jobs, which events, and where to."""
+"""Notifications as an operator configures them: jobs, events, and receivers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotq_core.timestamps import Duration
 
 
 class JobEvent(StrEnum):
-    """What happens to a job that people may want to hear of."""
+    """An event of a job that can trigger a notification."""
 
     STARTED = "started"
     """Its script runs for the first time."""
@@ -26,14 +26,14 @@ class JobEvent(StrEnum):
 
 
 class Digest(StrEnum):
-    """How often everything is told in one message."""
+    """How often a digest reports all events in one message."""
 
     DAILY = "daily"
 
 
 class NotificationMode(StrEnum):
-    """Whether a queue tells people anything, as deployed. The values are those of the template's
-    parameter `Notifications`, but for the emulator's."""
+    """Whether a deployed queue sends notifications. The values are those of the template's
+    parameter `Notifications`, except the emulator's."""
 
     OFF = "false"
     ON = "true"
@@ -43,27 +43,27 @@ class NotificationMode(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receiver:
-    """Where messages go."""
+    """The receiver of a rule's messages."""
 
     channel: str = ""
     """The key of a channel (`notices.channels`)."""
     place: str = ""
-    """As the channel takes it: an ARN, a URL, or where a URL is kept."""
+    """An ARN, a URL, or the place of a kept URL, as the channel takes it."""
     secret: str = ""
-    """Where the key is kept with which the channel's messages are signed."""
+    """The place of the key that signs the channel's messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notification:
-    """One rule. Without project and person it is about all jobs."""
+    """One rule. Without project and person it applies to all jobs."""
 
     name: str
     project: str = ""
     person: str = ""
     """As `Job.person`."""
     events: tuple[JobEvent, ...] = tuple(JobEvent)
-    """Each is told as it happens."""
+    """The events reported as they happen."""
     receiver: Receiver = field(default_factory=Receiver)
     stuck_after: Duration | None = None
-    """After how long a waiting job is stuck; None: however long it waits, it is not."""
+    """A waiting job is stuck after this time; None: never."""
     digest: Digest | None = None

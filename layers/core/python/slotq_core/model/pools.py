@@ -82,8 +82,8 @@ class PoolState(StrEnum):
 
 
 class CheckpointRule(StrEnum):
-    """What a pool does with a preemptible training job without checkpoints, which an eviction sets
-    back to its beginning. From the mildest to the strictest."""
+    """The treatment of a preemptible training job without checkpoints, which an eviction would
+    restart. From the mildest to the strictest."""
 
     WARN = "warn"
     """The job is accepted, and its user is warned."""
@@ -94,7 +94,7 @@ class CheckpointRule(StrEnum):
 
 
 class OnStall(StrEnum):
-    """What becomes of an attempt that has reported nothing for the pool's `stall_after`."""
+    """The treatment of an attempt that has reported nothing for the pool's `stall_after`."""
 
     WARN = "warn"
     EVICT = "evict"
@@ -106,8 +106,8 @@ LONGEST = 28 * 86_400_000
 
 
 def _setting(text: str, *, least: int = 0, most: int = LONGEST) -> Mapping[str, Any]:
-    """What a setting's line declares beside its name, type and default: the help of its option, and
-    the bounds of a duration (ms)."""
+    """Metadata of a setting besides its name, type and default: the help of its option, and the
+    bounds of a duration (ms)."""
     return {"help": text, "least": least, "most": most}
 
 
@@ -126,10 +126,10 @@ class Pool:
     capacity: Demand
     """The pool's total capacity."""
     contents: tuple[str, ...] = ()
-    """The resources in `capacity` that are not declared but counted, as often as the instances
-    contain them: quotas name them (`admission.contents`)."""
+    """The resources in `capacity` that are counted from the instances' contents, not declared,
+    because quotas name them (`admission.instance_contents`)."""
     properties: Demand = field(default_factory=Demand)
-    """What each slot of the pool is like, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
+    """The properties of each slot, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
     no job uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
     """Capacity that training jobs outside the queue occupy, if the pool counts them."""
@@ -210,7 +210,7 @@ class Pool:
             "Preemptible jobs without checkpoints: warn, provide a place, or refuse them."
         ),
     )
-    """What happens to a preemptible job without checkpoints (`admission.checkpoints`)."""
+    """The treatment of preemptible jobs without checkpoints (`admission.checkpoints`)."""
     on_stall: OnStall = field(
         default=OnStall.WARN,
         metadata=_setting("Warn of a stalled job, or stop it and use one of its retries."),
@@ -220,7 +220,7 @@ class Pool:
         metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),
     )
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
-    """The pool's health as the queue has learned it; kept apart from the configuration."""
+    """The pool's health as the queue has learned it; stored apart from the configuration."""
 
     @property
     def offers(self) -> Demand:
@@ -234,7 +234,7 @@ class Pool:
         return self.stall_after is not None or self.read_reports
 
     def size(self, now: int) -> Demand:
-        """What the queue may use now: what the pool offers, minus the slots that the account's
+        """The capacity that the queue may use now: `offers`, minus the slots that the account's
         limit denies for now."""
         learned = self.health.learned
         if learned is None or now >= (self.health.learned_until or 0):

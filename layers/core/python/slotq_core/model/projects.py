@@ -15,7 +15,7 @@ from slotq_core.timestamps import Duration
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prescription:
-    """What a project prescribes for the requests of its jobs. Patterns are texts in which `*`
+    """A project's prescriptions for the requests of its jobs. Patterns are texts in which `*`
     matches any text; an empty list of patterns allows everything."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -72,12 +72,12 @@ def weight_of(weight: Weight, resource: str) -> int | None:
 
 
 class Fairness(StrEnum):
-    """What one department may reclaim from another."""
+    """The limits of reclaims between departments."""
 
     PROTECT_QUOTA = "protect_quota"
-    """Never what a project runs within its own quota."""
+    """No reclaim of work within a project's own quota."""
     FULL = "full"
-    """Also what runs within a quota, if the victim's department is above its fair share and the
+    """Also work within a quota, if the victim's department is above its fair share and the
     beneficiary's department is below its own."""
 
 
@@ -89,17 +89,17 @@ WARNED_AT = 80
 
 
 class Beyond(StrEnum):
-    """What happens to a project that has spent its budget, until the month ends."""
+    """The treatment of a project beyond its budget, until the month ends."""
 
     SOFT = "soft"
-    """All that the project holds counts as over quota: it uses what is idle, and gives it back."""
+    """All that the project holds counts as over quota: it uses idle slots, and gives them back."""
     HARD = "hard"
-    """None of its jobs starts. What runs goes on."""
+    """None of its jobs starts. Running jobs go on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What a project may spend in each calendar month."""
+    """The budget of a project for each calendar month."""
 
     slot_ms: int
     """Slots multiplied by ms, above 0. An attempt counts from its admission to its end."""
@@ -121,7 +121,7 @@ class Department:
     over_quota: bool = True
     """False: the quota is also the limit."""
     fairness: Fairness = Fairness.PROTECT_QUOTA
-    """What this department may reclaim from others."""
+    """The limits of this department's reclaims from others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,14 +140,14 @@ class Project:
     min_runtime: Duration = 0
     """Protection of the project's attempts from eviction, from each start."""
     budget: Budget | None = None
-    """What it may spend in a calendar month; None: as much as it likes."""
+    """The project's budget for a calendar month; None: no limit."""
     pools: tuple[str, ...] = ()
     """The pools of jobs that name none, in order of preference; empty: every pool with the job's
     instance type."""
     access: Access = NO_ACCESS
     """The project's people. The policy does not look at them."""
     requests: Prescription = NO_PRESCRIPTION
-    """What the project prescribes for requests. The policy does not look at it."""
+    """The project's prescriptions for requests. The policy does not look at them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,7 +161,7 @@ class ShareStatus:
     resource: str
     quota: int
     share: int
-    """The fair share: what the owner is given now if everybody takes what they ask for."""
+    """The fair share: the owner's amount if every project takes all that it asks for."""
     limit: int | None
     held: int
     """Held now, by jobs that go on."""
@@ -177,7 +177,7 @@ class ShareStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending:
-    """What projects with a budget have spent in one month, of attempts that have ended."""
+    """The spending of projects with a budget in one month, by attempts that have ended."""
 
     month: int = 0
     """The first moment of the month (ms). For any other month, nothing is known or spent."""
@@ -192,7 +192,7 @@ NOTHING_SPENT = Spending()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetStatus:
-    """What a project has spent of its budget at one moment, what runs included."""
+    """The spending of a project against its budget at one moment, running attempts included."""
 
     project: str
     budget: Budget
@@ -201,7 +201,7 @@ class BudgetStatus:
     held: int
     """The slots that its jobs hold now, at which it spends."""
     resets_at: int
-    """When (ms) the next month begins, and the budget anew."""
+    """When (ms) the next month begins and resets the budget."""
     warned: bool = False
     """Whether the queue has warned in this month."""
 
@@ -211,7 +211,7 @@ class BudgetStatus:
 
     @property
     def is_near(self) -> bool:
-        """Whether the part is spent at which the queue warns."""
+        """Whether the spending has reached the amount at which the queue warns."""
         return self.spent >= self.near
 
     @property
@@ -224,7 +224,7 @@ class BudgetStatus:
         return now + -(-(amount - self.spent) // self.held) if self.held else None
 
     def sentence(self) -> str:
-        """What has been spent, for people."""
+        """The spending, for people."""
         return (
             f"project {self.project} has spent {hours(self.spent)} of the "
             f"{hours(self.budget.slot_ms)} slot-hours of its budget this month"

@@ -1,5 +1,5 @@
-"""How people share the pools: departments, projects, operators, who counts as a person, and how
-often their jobs are tried."""
+"""How people share the pools: departments, projects, operators, persons, and the scheduler's
+settings."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Subscription(StrEnum):
     """The quotas of a department's projects are together at most the department's quota. Asked when
     a project changes."""
     DEPARTMENT_ABOVE_PROJECTS = "department_above_projects"
-    """The same, asked when the department's own quota changes."""
+    """The same rule, checked when the department's own quota changes."""
     PROJECT_ABOVE_RUNNING = "project_above_running"
-    """A project's quota is at least what its running non-preemptible jobs hold."""
+    """A project's quota is at least the use of its running non-preemptible jobs."""
     QUOTA_WITHIN_POOLS = "quota_within_pools"
     """No quota is more than its pool has, or than all pools together have."""
 
@@ -50,8 +50,8 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharing:
-    """The part of the configuration that says who may use how much. Without projects, all jobs
-    belong to one implicit project, and everybody who may reach the queue may use all of it."""
+    """The part of the configuration that sets who may use how much. Without projects, all jobs
+    belong to one implicit project, and every caller with access to the queue may use all of it."""
 
     departments: tuple[Department, ...] = ()
     projects: tuple[Project, ...] = ()
@@ -68,7 +68,7 @@ class Sharing:
     users: tuple[User, ...] = ()
     user_groups: tuple[UserGroup, ...] = ()
     contact: str = ""
-    """Whom to ask for a larger quota; refusals name the contact. Empty: nobody is named."""
+    """The contact for a larger quota, named in refusals. Empty: no contact."""
     weights: bool = True
     """False: weights do not count; each project's weight is its quota."""
     unchecked: frozenset[Subscription] = frozenset()
@@ -78,10 +78,10 @@ class Sharing:
     up."""
 
     notifications: tuple[Notification, ...] = ()
-    """Who is told of what."""
+    """The notification rules."""
 
     def weighed(self) -> Sharing:
-        """What plans use: without weights, every weight is the quota."""
+        """The sharing that plans use: without weights, every weight is the quota."""
         if self.weights:
             return self
         return replace(

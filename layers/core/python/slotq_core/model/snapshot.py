@@ -32,17 +32,17 @@ class Snapshot:
     line without an entry, `waiting` has all jobs. -1 of a name in `unread`: as far as is known, the
     line has no job at all."""
     unread: frozenset[str] = frozenset()
-    """Names in `waiting` that are no jobs. Each stands for the first job of a line that has not
-    been read: its place is a lower bound, and the rest is what the jobs of the line share, without
-    the role. The plan asks for the line's jobs before it does anything for them.
-    Its `wake_at` may miss the moment when a pool drains for them."""
+    """Names of stand-ins in `waiting`. A stand-in represents the first job of an unread line: its
+    place is a lower bound, and its other fields are those that the jobs of the line share, without
+    the role. The plan asks for the line's jobs before it decides anything about them. Its `wake_at`
+    may miss the moment when a pool drains for them."""
     due: tuple[Job, ...] = ()
     """Jobs in back-off whose time may have come."""
     projects: tuple[Project, ...] = ()
     """The oldest first. Empty: all jobs belong to the one implicit project, which has no quota."""
     departments: tuple[Department, ...] = ()
     spent: Spending = NOTHING_SPENT
-    """What the projects with a budget have spent, without what the `active` jobs hold now."""
+    """The spending of projects with a budget, without the slots that the `active` jobs hold."""
     classes: tuple[PriorityClass, ...] = ()
     """Empty: HFAI's classes."""
     groups: tuple[Group, ...] = ()
@@ -56,13 +56,13 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSnapshot:
-    """The whole queue at one moment: what the next pass decides on, and the jobs that come into it
-    later. For those who want to reckon on with it (`GET /scenario`)."""
+    """The whole queue at one moment: the input of the next pass, and the jobs that enter later. For
+    simulations (`GET /scenario`)."""
 
     at: Moment
     """The moment (ms)."""
     pools: tuple[Pool, ...]
-    """With what the queue has learned of them, and with counted contents."""
+    """The pools with their health and with counted contents."""
     jobs: tuple[Job, ...]
     """Every job that has not ended: first those that hold slots, then those that wait, in their
     order. Jobs that wait for others and held ones, too."""
@@ -71,10 +71,11 @@ class QueueSnapshot:
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
     etas: Mapping[str, int] = field(default_factory=dict)
-    """How long (ms) a running job says that it still takes, where it says so, by job."""
+    """By job, the remaining time (ms) that a running job reports."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """The longest that an attempt of a job may run (ms), where it has been read, by job."""
+    """By job, the longest time (ms) that an attempt may run, if known."""
     withheld: frozenset[str] = frozenset()
-    """The jobs that bear a stand-in name."""
+    """The jobs shown under a stand-in name."""
     left_out: int = 0
-    """How many jobs wait behind those in `jobs`, at least: more than one answer holds."""
+    """A lower bound on the jobs that wait behind those in `jobs` and did not fit into the
+    answer."""

@@ -27,8 +27,8 @@ class PriorityClass:
     demote_after: Duration = 0
     """Running time over all attempts before a job is demoted."""
     chosen_by: tuple[str, ...] = ()
-    """The users and user groups that may choose the class; everybody else's job that names it is
-    AUTO. Empty: everybody may choose it."""
+    """The users and user groups that may choose the class; a job of any other user that names the
+    class is AUTO. Empty: everybody may choose it."""
 
 
 AUTO = "AUTO"
@@ -94,8 +94,8 @@ class UserGroup:
     name: str
     limits: UserLimits = field(default_factory=dict)
     members: tuple[str, ...] = ()
-    """Patterns of principals' ARNs; whom one of them means is a member, as is a `User` who names
-    the group."""
+    """Patterns of principals' ARNs. The members are the principals that match a pattern, and each
+    `User` who names the group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

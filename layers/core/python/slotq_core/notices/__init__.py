@@ -1,9 +1,9 @@
-"""What is told of jobs, to whom and in which words. Pure.
+"""Notifications: events, receivers and texts. Pure.
 
-happenings  two states of a job, and what has happened in between
-composing   who hears of it, and the messages
+happenings  the events between two states of a job
+composing   the rules that apply, and the messages
 texts       the words of all messages
-channels    the channels by which messages go: a class for each
+channels    the channels of messages: a class for each
 payloads    a message, its form for each receiver, and its signature for webhooks
 places      which URLs, topics and references may be configured
 """

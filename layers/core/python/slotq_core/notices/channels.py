@@ -1,7 +1,7 @@
-"""The channels by which messages go to people. Pure: `adapters.receivers.sending` makes the calls.
+"""The channels of messages. Pure: `adapters.receivers.sending` makes the calls.
 
-A channel is one class here, and an entry of CHANNELS. Its key in a rule's `to`, the check of what
-stands there, and the call that a message becomes follow from it.
+A channel is one class here, and an entry of CHANNELS. The key in a rule's `to`, the check of its
+value, and the call for a message follow from the class.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ServiceCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sending:
-    """What a channel may need besides the message."""
+    """Other inputs that a channel may need besides the message."""
 
     queue: str
     now: int
@@ -60,12 +60,12 @@ class Channel(Protocol):
     key: str
     """In a rule's `to`."""
     takes: str
-    """What stands there, in one word."""
+    """The value of that key, in one word."""
     signs: bool
     """Whether its messages are signed, with a key that a rule names as `secret`."""
 
     def fault(self, place: object) -> str:
-        """What is wrong with the place of a receiver; empty if nothing is."""
+        """The fault of a receiver's place; empty if it is valid."""
 
     def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | ServiceCall:
         """The call that the message becomes. Raises NotDelivered."""

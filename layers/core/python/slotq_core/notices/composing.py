@@ -1,4 +1,4 @@
-"""Who hears of an event, and the messages.
+"""The rules that an event matches, and the messages.
 
 A message's id is a hash of the rule, the job, its entry time, its version and the event. So a
 change that is handled twice gives the same ids, and a later job of the same name others.
@@ -19,8 +19,8 @@ from slotq_core.timestamps import from_iso
 
 
 def hears(rule: Notification, what: Job | Message) -> bool:
-    """Whether the rule is about this job, or the job that this message is about. A project's
-    members and a person learn only of jobs that they may look at anyway."""
+    """Whether the rule applies to this job, or to the job of this message. A project's members and
+    a person receive messages only about jobs that they may see anyway."""
     if rule.project:
         return what.project == rule.project
     return not rule.person or what.person == rule.person
@@ -34,8 +34,9 @@ def composed(rule: Notification, happening: Happening) -> Message:
 
 
 def waiting_since(job: Job) -> int:
-    """Return since when the job waits (ms): its last eviction; until its first attempt, what let it
-    into its line (a release, the end of a job before it). Else its entry: back-offs end no wait."""
+    """Return the start (ms) of the job's wait: its last eviction; before its first attempt, the
+    release or the end of a predecessor that let it into its line; else its entry. Back-offs do not
+    end a wait."""
     untried = not job.attempts and not job.schedule_attempts
     return job.changed_at if untried or job.state is JobState.PREEMPTED else job.entry_time
 
@@ -46,8 +47,7 @@ def is_stuck(rule: Notification, job: Job, now: int) -> bool:
 
 
 def waits_long(rule: Notification, job: Job, now: int) -> Message:
-    """Return the message of a job that waits for too long; the same for one wait, whenever it is
-    found."""
+    """Return the message of a job that waits for too long; the same for one wait, at any time."""
     why = texts.waits_long(job, waiting_since(job), now)
     happening = Happening(event=JobEvent.STUCK, job=job, attempt=None, why=why)
     identity = (job.name, str(job.entry_time), str(job.attempts), "waits")

@@ -1,7 +1,7 @@
-"""What has happened to a job between two of its stored states.
+"""The events of a job between two of its stored states.
 
-A change that is no `JobEvent` gives nothing: a submission, a user's own hold or cancel, an
-attempt that ends without anybody's eviction and is tried again.
+Other changes produce no event: a submission, a user's own hold or cancel, an attempt that ends
+without an eviction and is tried again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Happening:
 
     event: JobEvent
     job: Job
-    """As the event left it."""
+    """The job after the event."""
     attempt: Attempt | None
-    """The attempt that it is about; None: none."""
+    """The attempt of the event; None: none."""
     why: str = ""
-    """More to tell, as part of a sentence; empty: the job's message tells it."""
+    """The reason, as part of a sentence; empty: the job's message has it."""
 
 
 def happenings(before: Job | None, after: Job) -> Iterator[Happening]:
-    """Yield what has happened. `before`: None for a new job, of which nothing is told."""
+    """Yield the events. `before`: None for a new job; new jobs produce no notification."""
     if before is None or before.entry_time != after.entry_time:
         return
     attempt = after.attempt or before.attempt

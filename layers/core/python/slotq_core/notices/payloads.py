@@ -23,17 +23,17 @@ TEST = "test"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """A message of one rule. It has nothing of a job's request."""
+    """A message of one rule, without any part of a job's request."""
 
     id: str
-    """The same each time that the message is sent: receivers drop what they have had."""
+    """The same each time that the message is sent, so that receivers can drop duplicates."""
     notification: str
     """The rule's name."""
     event: str
     """An `Event`, `DIGEST` or `TEST`."""
     title: str
     text: str
-    """Plain text. Names and SageMaker's words in it are whatever users made them: escape them."""
+    """Plain text. Names and SageMaker's words in it are untrusted: escape them."""
     at: int
     """When it happened (ms)."""
     job: str = ""
@@ -51,13 +51,13 @@ _LONGEST_SUBJECT = 100
 
 
 def webhook_body(message: Message, queue: str) -> bytes:
-    """Return the JSON that webhooks get."""
+    """Return the JSON for webhooks."""
     return json.dumps(_fields(message, queue)).encode()
 
 
 def slack_body(message: Message) -> bytes:
-    """Return the JSON for Slack's incoming webhooks. Nothing in it links or mentions anybody,
-    whatever a job is named."""
+    """Return the JSON for Slack's incoming webhooks, without links or mentions, whatever a job is
+    named."""
     text = escaped(f"{message.title}\n{message.text}")
     return json.dumps({"text": text, "mrkdwn": False, "unfurl_links": False}).encode()
 
@@ -69,7 +69,7 @@ def escaped(text: str) -> str:
 
 
 def sns_request(message: Message, topic: str, queue: str) -> Mapping[str, Any]:
-    """Return the arguments of Publish. A FIFO topic drops what it has had within five minutes."""
+    """Return the arguments of Publish. A FIFO topic drops duplicates within five minutes."""
     words = {"event_id": message.id, "event": message.event, "queue": queue, "job": message.job}
     words["project"] = message.project
     request = {

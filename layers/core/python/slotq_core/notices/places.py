@@ -1,10 +1,8 @@
 """Which URLs, topics and references a notification may name.
 
-The queue's function calls these URLs from within AWS. So a URL that leads to a machine's own
-services, a private network or an instance's metadata is refused: here by its host, and when it is
-called by the addresses that the host then has. Messages never repeat what they refuse: it may be a
-secret.
-"""
+The queue's function calls these URLs from within AWS. So URLs of a machine's own services, a
+private network or an instance's metadata are refused: here by the host, and at each call by the
+addresses of the host. Messages never repeat a refused value: it may be a secret."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 KEPT_UNDER = "slotq/notifications/"
-"""Where secrets are kept. The function may read nothing else."""
+"""The prefix of kept secrets. The function may read nothing else."""
 SLACK_HOSTS = frozenset({"hooks.slack.com", "hooks.slack-gov.com"})
 
 _LONGEST = 2048
@@ -40,28 +38,28 @@ _STORE = (
 
 
 def fault_in_reference(value: object) -> str:
-    """What is wrong with a reference to a secret; empty if nothing is."""
+    """The fault of a reference to a secret; empty if it is valid."""
     if isinstance(value, str) and (_SSM.fullmatch(value) or _SECRETS_MANAGER.fullmatch(value)):
         return ""
     return f"a reference is needed, not the secret itself: {_STORE}"
 
 
 def fault_in_topic(value: object) -> str:
-    """What is wrong with an SNS topic; empty if nothing is."""
+    """The fault of an SNS topic; empty if it is valid."""
     if isinstance(value, str) and _TOPIC.fullmatch(value):
         return ""
     return "the ARN of an SNS topic is needed: arn:aws:sns:REGION:ACCOUNT:NAME"
 
 
 def fault_in_url(value: object) -> str:
-    """What is wrong with a webhook's URL as configured; empty if nothing is."""
+    """The fault of a webhook's configured URL; empty if it is valid."""
     parts = _split(value)
     if parts is None:
         return f"a URL is needed, https://HOST/PATH, of at most {_LONGEST:,} characters"
     if parts.username is not None or parts.query or parts.fragment:
         return (
-            "a URL without user, query and fragment is needed, because whoever may look at the "
-            "queue sees it; the signature tells the receiver who sends"
+            "a URL without user, query and fragment is needed, because everyone who may look at "
+            "the queue sees it; the signature identifies the sender to the receiver"
         )
     host = parts.hostname or ""
     if host in SLACK_HOSTS:
@@ -72,7 +70,7 @@ def fault_in_url(value: object) -> str:
 
 
 def fault_in_slack_url(value: str, *, loopback: bool = False) -> str:
-    """What is wrong with a URL that was kept for Slack; empty if nothing is."""
+    """The fault of a URL kept for Slack; empty if it is valid."""
     parts = _split(value)
     if parts is None:
         return "what is kept there is no URL"
@@ -84,7 +82,7 @@ def fault_in_slack_url(value: str, *, loopback: bool = False) -> str:
 
 
 def fault_in_host(parts: SplitResult, *, loopback: bool) -> str:
-    """What is wrong with where a URL leads, as far as the URL itself says. `loopback`: whether a
+    """The fault of a URL's host, as far as the URL itself shows. `loopback`: whether a
     machine may call itself, by http."""
     host = parts.hostname or ""
     if _names_loopback(host):
@@ -126,8 +124,8 @@ def is_public(address: str) -> bool:
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All of the IPv6 Internet. Python knows only some of the rest as private, and others in each
-version: site-local addresses, and those that a translator leads to an IPv4 one."""
+"""All of the IPv6 Internet. Python marks only some of the rest as private, and the set differs
+between versions: site-local addresses, and those that a translator maps to an IPv4 one."""
 
 
 def _names_loopback(host: str) -> bool:

@@ -1,6 +1,6 @@
 """The words of all messages: plain text, without anything of a request.
 
-A job's message may quote SageMaker, so it is cut, and characters that are no text are left out.
+A job's message may quote SageMaker, so it is cut, and unprintable characters are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def title(happening: Happening) -> str:
 
 
 def text(happening: Happening) -> str:
-    """Return what has happened, in full."""
+    """Return the full text of an event."""
     job, attempt = happening.job, happening.attempt
     where = f" in pool {attempt.pool}" if attempt else ""
     sentence = f"{_whose(job)} {_head(happening)}{where}"

@@ -2,7 +2,7 @@
 
 `admission.caller_limits` decides; the store counts. A submission costs one conditional update, two
 if its project has limits, and no extra read. A refusal may cost more: the queue counts the waiting
-jobs again first, so that nobody is refused for jobs that have left the queue.
+jobs again first, so that no caller is refused for jobs that have left the queue.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from slotq_core.errors import (
     QueueFull,
     Refused,
 )
+from slotq_core.model.caller_limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
-from slotq_core.model.limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.projects import Project
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
@@ -41,7 +41,7 @@ class LineRights:
 
     opens_line: bool = True
     opener: str = ""
-    """The name that the caller is counted under who pays for a new line; empty: nobody counts."""
+    """The counted name of the caller who opens a new line; empty: new lines are not counted."""
 
 
 ANY_LINE = LineRights()

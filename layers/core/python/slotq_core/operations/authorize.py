@@ -1,7 +1,7 @@
-"""Ask what a caller may do, under the configuration of this moment.
+"""Check the rights of callers, under the current configuration.
 
-The configuration is read only where the answer depends on it: the submitter sees the own jobs in
-any configuration, and everybody sees a job without a project.
+The configuration is read only if the answer depends on it: submitters see their own jobs in any
+configuration, and everybody sees a job without a project.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Authorizer:
         return self.under(self._configuration.read().sharing)
 
     def check_operates(self, *, by: str) -> None:
-        """Raises NotPermitted unless the caller may change the configuration and examine the
-        queue. Where the departments and projects are lost, those may whom the stack names (without
-        any, IAM alone decides), so that somebody can restore them."""
+        """Raises NotPermitted unless the caller may change the configuration and examine the queue.
+        If the departments and projects are lost, the operators named by the stack may still do so
+        and restore them (without any, IAM alone decides)."""
         try:
             permissions = self.now()
         except ConfigurationLost:
@@ -58,9 +58,9 @@ class Authorizer:
         return True
 
     def check_known(self, projects: Iterable[str], *, to: str | None) -> None:
-        """Raises NoSuchProject, with the projects that there are for the caller, if one of these is
-        none of them: a project in which the caller has no role is as unknown as any other. Without
-        projects nothing is raised."""
+        """Raises NoSuchProject, with the caller's projects, if one of these is not among them: a
+        project in which the caller has no role counts as unknown. Without projects nothing is
+        raised."""
         permissions = self.now()
         known = [project.name for project in permissions.sharing.projects]
         if not known:

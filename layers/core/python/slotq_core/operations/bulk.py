@@ -63,14 +63,14 @@ class Bulk:
         clock: Clock,
         *,
         decide: Callable[[ChangeRequest, str], Change | Job],
-        fulfil: Callable[[ChangeRequest, str], ChangedJob],
+        apply: Callable[[ChangeRequest, str], ChangedJob],
         stop: Callable[[Job], None],
         wake: Callable[[], None],
     ) -> None:
-        """`decide` computes what a requested change does. `fulfil` commits one change alone. `stop`
+        """`decide` computes what a requested change does. `apply` commits one change alone. `stop`
         stops the attempt that a committed change stops. Only `wake` requests a pass."""
         self._decisions, self._clock = decisions, clock
-        self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
+        self._decide, self._apply, self._stop, self._wake = decide, apply, stop, wake
 
     def run(self, changes: Sequence[ChangeRequest], *, by: str) -> list[ChangeOutcome]:
         """Return an outcome for each change, in the given order. A refused change stops no other.
@@ -80,14 +80,14 @@ class Bulk:
         until = self._clock.now() + BUDGET
         done: list[_Done] = []
         try:
-            self._fulfil_until(until, changes, by, done)
+            self._apply_until(until, changes, by, done)
         finally:
             if any(change.written for change in done):
                 self._wake()
         outcomes = [change.outcome for change in done]
         return outcomes + [_not_reached(change) for change in changes[len(outcomes) :]]
 
-    def _fulfil_until(
+    def _apply_until(
         self, until: int, changes: Sequence[ChangeRequest], by: str, done: list[_Done]
     ) -> None:
         for batch in _batches(changes):
@@ -143,7 +143,7 @@ class Bulk:
 
     def _alone(self, request: ChangeRequest, by: str) -> _Done:
         try:
-            changed = self._fulfil(request, by)
+            changed = self._apply(request, by)
         except Unavailable:
             raise
         except SlotQError as error:

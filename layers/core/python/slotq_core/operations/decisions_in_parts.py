@@ -24,23 +24,24 @@ from slotq_core.ports.stored import Change, Finding, InParts, Part, PartsKind
 from slotq_core.timestamps import iso
 
 MOST_SEEN = 50
-"""Ledgers that the first part of a decision is conditioned on, at most: they take half of its
-actions. For a job in any further pool, the free amount alone is the condition."""
+"""Maximum number of ledgers that the first part of a decision is conditioned on: they take half of
+its actions. For a job in any further pool, the free amount alone is the condition."""
 
 LONG = 180_000
-"""A decision that is not finished for so long (ms) has something in its way: each pass, and so each
-tick, goes on with it."""
+"""Age (ms) at which an unfinished decision is reported as obstructed: each pass, and so each tick,
+tries to finish it."""
 
 _TRIES = 20
-"""How often a decision is gone on with while others change its jobs."""
+"""How often a decision is retried while others change its jobs."""
 
 _START_TRIES = 3
-"""The same, before a start is undone: others may have used a ledger at that moment, or there is no
-room any more."""
+"""The same, before a start is undone: others may have used a ledger at that moment, or the slots
+may be gone."""
 
 
 class Unfinished(Unavailable):
-    """A decision in parts was tried `_TRIES` times; it stays to be finished."""
+    """A decision in parts was tried `_TRIES` times without being finished. A later pass tries
+    again."""
 
 
 class _CannotStart(Conflict):
@@ -48,7 +49,7 @@ class _CannotStart(Conflict):
 
 
 def examine(decisions: Decisions, now: int) -> list[Finding]:
-    """Find a decision that nobody has finished for `LONG`. Raises Unavailable."""
+    """Find a decision that has been unfinished for `LONG`. Raises Unavailable."""
     decision = decisions.in_parts()
     if decision is None or now - decision.at < LONG:
         return []
@@ -119,7 +120,7 @@ class DecisionsInParts:
         raise Unfinished("the jobs of a decision about a group keep changing")
 
     def _turned_back(self, decision: InParts) -> InParts:
-        """The decision to go on with: a member that can no longer start keeps all from starting."""
+        """The decision to continue: undone if a member can no longer start."""
         if decision.kind is not PartsKind.START:
             return decision
         try:
@@ -164,7 +165,7 @@ class DecisionsInParts:
 
 
 def _start(job: Job | None, before: Job, after: Job) -> Change | None:
-    """The start of a member; None if it has started. Raises Conflict if it cannot any more."""
+    """The start of a member; None if it has started. Raises Conflict if it can no longer start."""
     if job is not None and _has_started(job, after):
         return None
     if job is None or job.version != before.version:
@@ -181,8 +182,8 @@ def _finished(job: Job | None, before: Job, after: Job) -> Change | None:
 
 
 def _undone(job: Job | None, before: Job, after: Job) -> Change | None:
-    """The change that gives a member its place back, as if it had never started. A job that its
-    user has cancelled meanwhile is stopped instead."""
+    """The change that restores a member's place, as if it had never started. A job that its user
+    has cancelled meanwhile is stopped instead."""
     if job is None or not _has_started(job, after) or job.attempt is None:
         return None
     if job.state is not JobState.STARTING or job.attempt.created:

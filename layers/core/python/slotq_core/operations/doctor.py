@@ -1,4 +1,4 @@
-"""Examine everything that the queue keeps, beside what SageMaker says, for people."""
+"""Examine everything that the queue stores, and compare it with SageMaker, for operators."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from slotq_core.ports.stored import Finding
 from slotq_core.ports.surroundings import Clock
 
 DOCTOR_BUDGET = 15_000
-"""The longest that an examination may ask SageMaker while somebody waits (ms). API Gateway times
-out after 29 s."""
+"""How long (ms) an examination may call SageMaker while somebody waits. API Gateway times out after
+29 s."""
 
 DOCTOR_ENDS = 24_000
-"""When the examination of the table ends, from the start (ms)."""
+"""Time (ms) from the start at which the examination of the table ends."""
 
 EXAMINE_EVERY = 60_000
-"""The least time between two requested examinations (ms)."""
+"""Minimum interval (ms) between two requested examinations."""
 
 
 class Doctor:
-    """Finds what disagrees, and mends it."""
+    """Finds and repairs inconsistencies."""
 
     def __init__(
         self, store: Store, reconciler: Reconciler, clock: Clock, wake: Callable[[], None]
@@ -34,11 +34,11 @@ class Doctor:
         self._store, self._reconciler, self._clock, self._wake = store, reconciler, clock, wake
 
     def examine(self, *, fix: bool = False) -> list[Finding]:
-        """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is
+        """Find every inconsistency within the table and with SageMaker, and repair it if `fix` is
         true.
 
         Starts are left to the pass that follows, whose role may start training jobs. Reads
-        everything, so it is for people. A finding says what there was no time for.
+        everything, so it is for operators. If time runs out, a finding says so.
         """
         began = self._clock.now()
         try:

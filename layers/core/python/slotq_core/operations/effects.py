@@ -27,7 +27,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
-from slotq_core.model.reports.report import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
+from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
@@ -58,14 +58,14 @@ HANDLER_LIFETIME = 60_000
 """
 
 LONGEST_EFFECT = 10_000
-"""Age (ms) at which an effect begins no further call. Its intent stays, and a later pass continues.
-"""
+"""Age (ms) at which an effect makes no further call. Its intent stays, and a later pass
+continues."""
 
 SLOW = 5_000
 """Duration (ms) from which an effect is reported as slow and runs last from then on."""
 
 REPORT_PATIENCE = 180_000
-"""How long (ms) an end whose metrics may end a sweep waits for a report that cannot be read."""
+"""How long (ms) to wait for an unreadable report, if an end's metrics may end a sweep."""
 
 _TRIES = 20
 """How often a conditional change of one job is tried while others change the same job."""
@@ -84,22 +84,23 @@ _FAILURES = {
 Metrics = tuple[tuple[str, float], ...]
 
 _REFUSALS = {Verdict.FAIL: Ending.REJECTED, Verdict.NAME_TAKEN: Ending.NAME_TAKEN}
-"""The ending where a create is refused for good: no retry helps."""
+"""The ending of an attempt whose create is refused permanently: no retry helps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """What became of an observation."""
+    """The outcome of an observation."""
 
     ignored: str = ""
-    """Why it belongs to no live attempt; empty if it belongs to one."""
+    """Why the observation belongs to no live attempt; empty if it belongs to one."""
     calls_for_pass: bool = False
-    """Whether a pass may now decide otherwise than before."""
+    """Whether a pass may now decide differently."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _News:
-    """An observation, with what is looked up once, however often the job changes meanwhile."""
+    """An observation, with facts that are looked up once, even if others change the job
+    meanwhile."""
 
     seen: Observation
     shown: Callable[[], str]
@@ -112,27 +113,27 @@ class _News:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Taken:
-    """A job after a change, or as it was if nothing was left to change."""
+    """A job after a change, or unchanged if nothing was left to change."""
 
     job: Job
     calls_for_pass: bool = False
     learned: bool = False
-    """Whether the change has shown something new about the pool."""
+    """Whether the change has shown a new fact about the pool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CarriedOut:
-    """What became of the intents of several jobs."""
+    """The outcome of the intents of several jobs."""
 
     troubles: tuple[str, ...] = ()
-    """What went wrong and what was slow."""
+    """Errors, and slow calls."""
     as_planned: bool = True
-    """Whether every job was started and nothing else has happened, so that a plan that expects
-    these starts still holds."""
+    """Whether every job was started and nothing else happened, so that a plan that expects these
+    starts is still valid."""
 
 
 class Effects:
-    """Calls SageMaker, and commits what each answer means for the job."""
+    """Calls SageMaker, and commits the consequences of each answer for the job."""
 
     def __init__(
         self,
@@ -159,8 +160,8 @@ class Effects:
         return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
 
     def due(self, jobs: Iterable[Job]) -> list[Job]:
-        """Return the jobs whose intents a pass carries out: those of dead handlers, also where one
-        may have died before it asked the script, and the stops whose grace is over."""
+        """Return the jobs whose intents this pass carries out: those of dead handlers, also of a
+        handler that may have died before asking the script, and stops whose grace is over."""
         now = self._clock.now()
         return [
             job
@@ -298,7 +299,8 @@ class Effects:
         return False
 
     def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
-        """Return the request to start with, and what the job's project forbids about it now."""
+        """Return the request to start with, and the fields that the job's project forbids by
+        now."""
         request = self._store.jobs.request(job.name)
         configuration = self._store.configuration.read() if job.project else None
         project = configuration.sharing.project(job.project) if configuration else None
@@ -471,7 +473,7 @@ class Effects:
         return self._created(job, seen.checkpoints)
 
     def _with_lost_stop(self, job: Job, seen: Observation) -> Job:
-        """Return the job with the stop that a restored table does not know of."""
+        """Return the job with its stop, which a restored table may not contain."""
         if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
             return job
         restore = self._store.repair.last_restore()
@@ -507,7 +509,7 @@ class Effects:
         return Change(before=job, after=after, ended=attempt)
 
     def _reported(self, attempt: Attempt) -> Attempt:
-        """The ended attempt with its script's last report: one read, whatever becomes of it."""
+        """The ended attempt with its script's last report. Reads once, and accepts any answer."""
         if attempt.running_since is None:
             return attempt
         report = self._scripts.report(attempt)
@@ -547,8 +549,8 @@ class Effects:
 
 
 def _as_begun(job: Job, seen: Observation, at: int) -> Job:
-    """Return the job with the start of its running time, if only the news of its end (`at`, ms)
-    tells the start: events may be lost."""
+    """Return the job with the start of its running time. Events may be lost: then only the news of
+    the end (`at`, ms) contains the start."""
     if job.attempt is None or job.attempt.running_since is not None or seen.running_since is None:
         return job
     since = min(max(seen.running_since, job.attempt.admitted_at), at)
@@ -563,11 +565,11 @@ def checkpoints_of(request: Request) -> str:
 
 
 def _calls_for_pass(change: Change) -> bool:
-    """Whether a pass may decide otherwise after this change: slots come free, or an attempt may now
-    be evicted.
+    """Whether a pass may decide differently after this change: slots come free, or an attempt may
+    now be evicted.
 
-    That an attempt runs, or that SageMaker looks for its instances, counts only after some time: a
-    `pending_timeout`, a `min_runtime`, a pool that consolidates. For that the tick runs a pass.
+    A start of an attempt, or of SageMaker's search for instances, matters only after some time: by
+    a `pending_timeout`, a `min_runtime` or a consolidation. The tick's pass handles those.
     """
     return change.ended is not None or is_accepted(change)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from slotq_core.operations.attempts.listening import Listener
 
 FinishGroups = Callable[[int], tuple[str, ...]]
-"""Finishes, until a moment (ms), the submissions of groups that other handlers have begun. Returns
-what went wrong."""
+"""Finishes, until a time (ms), the submissions of groups that other handlers have begun. Returns
+the errors."""
 
 
 class PeriodicWork:
@@ -40,10 +40,10 @@ class PeriodicWork:
         self._day_sums = DaySums(store.usage, store.scheduler, clock)
 
     def run(self, *, until: int) -> tuple[list[str], list[Finding]]:
-        """Add up what projects with a budget have spent and what was used on days that are over,
-        read the reports that decide something, audit the callers' counters and some of the stored
-        lines, mark old history for removal, and reconcile if due, until a moment (ms). Return what
-        went wrong, and what was found.
+        """Add up the spending of projects with a budget and the usage of days that are over, read
+        the reports that decide something, audit the callers' counters and some of the stored lines,
+        mark old history for removal, and reconcile if due, until a time (ms). Return the errors,
+        and the findings.
 
         An error in one part does not stop the others.
         """
@@ -78,8 +78,8 @@ class PeriodicWork:
         return troubles, [*findings]
 
     def count_spending(self, configuration: Configuration | None = None) -> None:
-        """Add up what the projects with a budget have spent, so that passes know it.
-        `configuration`: read just before; None: read it."""
+        """Add up the spending of projects with a budget, for the passes. `configuration`: read just
+        before; None: read it."""
         configuration = configuration or self._store.configuration.read()
         if any(project.budget for project in configuration.sharing.projects):
             from slotq_core.operations.usage.month_sums import MonthSums
@@ -87,8 +87,8 @@ class PeriodicWork:
             MonthSums(self._store.usage, self._clock).count(configuration, self._clock.now())
 
     def listen(self, configuration: Configuration | None = None) -> None:
-        """Read what scripts report where it decides something. `configuration`: read just
-        before; None: read it."""
+        """Read the reports that may change a decision. `configuration`: read just before; None:
+        read it."""
         configuration = configuration or self._store.configuration.read()
         if configuration.group_decisions or any(pool.listens for pool in configuration.pools):
             self._listener.listen(configuration, self._clock.now())

@@ -15,7 +15,7 @@ account's oldest are out of its reach. What is not listed is described singly.
 An attempt whose create may be in progress is never declared dead, and its training job is no
 orphan: names and intents are durable before the call.
 
-See docs/protocol.md#what-nobody-told-us.
+See docs/protocol.md#what-no-event-reported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TASK = "reconcile"
 
 
 class Reconciler:
-    """Finds drift and, on request, repairs the drift. Any number may work at once."""
+    """Finds drift and, on request, repairs it. Any number may work at once."""
 
     def __init__(
         self, store: Store, training: TrainingService, clock: Clock, effects: Effects
@@ -62,10 +62,10 @@ class Reconciler:
         self._clock = clock
         self._effects = effects
         self._interval = RECONCILE_EVERY
-        """Kept by this process only: a new process begins with the usual interval."""
+        """Kept by this process only: a new process starts with the usual interval."""
 
     def run_if_due(self, now: int, *, until: int | None = None) -> list[Finding]:
-        """Reconcile if a reconciliation is due and nobody else runs one.
+        """Reconcile if a reconciliation is due and no other handler runs one.
 
         The interval doubles after each failed listing, up to `LONGEST_INTERVAL`. Failures of the
         store do not change the interval. Raises Unavailable.
@@ -145,8 +145,7 @@ class _Run:
             yield from self._look(job.name, self._attempt, job)
 
     def _turn(self, job: Job) -> int:
-        """Order the jobs differently each time: where there is no time for all, each has its turn
-        soon."""
+        """Order the jobs differently each time: without time for all, each has its turn soon."""
         return crc32(f"{self.began // RECONCILE_EVERY} {job.name}".encode())
 
     def unexpected(

@@ -1,5 +1,4 @@
-"""Each job's place in the queue, why the job waits, and what its user should know before it is too
-late: computed on request."""
+"""Compute each job's place in the queue, the reason why it waits, and warnings for its user."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ from slotq_core.admission.checkpoints import loses_its_work, warning
 from slotq_core.model import projects
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.reasons import (
@@ -28,7 +26,8 @@ from slotq_core.model.reasons import (
     WaitsForApproval,
     WaitsForJobs,
 )
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reasons.outlook import KnownTime, Outlook, TimeCause
+from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
@@ -54,13 +53,13 @@ class Status:
     """True if counting ended early (`ports.stored.Ahead`)."""
     reason: Reason | None = None
     outlook: Outlook | None = None
-    """Possible victims, reservations and known times. None unless somebody asked for this one job,
-    or if the job's turn does not come."""
+    """Possible victims, reservations and known times. None unless requested for this one job, or if
+    the job's turn does not come."""
     attempts: tuple[Attempt, ...] = ()
     notices: tuple[str, ...] = ()
-    """What the user should know of a change that was just made, as sentences."""
+    """Notices for the user about a change just made, as sentences."""
     report: Report | None = None
-    """What the script of the running attempt has reported; None unless somebody asked for it."""
+    """The script's report about the running attempt; None unless requested."""
     eta: int | None = None
     """The time (ms) to the script's last step, as of the report's reading; None: unknown."""
 
@@ -69,8 +68,8 @@ MOST_LISTED = 1000
 """Maximum number of jobs in one answer."""
 
 MOST_LOOKED_AT = 10_000
-"""Maximum number of jobs that a filter examines: the store can read that many in the time of one
-answer."""
+"""Maximum number of jobs that a filter examines: the store can read as many while an answer is
+awaited."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +106,7 @@ class JobFilter:
 ANY_JOB = JobFilter()
 
 _SOME = Ahead(jobs=0, or_more=True)
-"""Jobs that nobody has counted."""
+"""An unknown number of jobs ahead."""
 
 
 def _names(arn: str, people: People) -> tuple[str, ...]:
@@ -213,7 +212,7 @@ def statuses(
     were read, and is there twice, counts as last changed.
 
     `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
-    not all of them are known, and nobody gets a place.
+    not all of them are known, and no job gets a place.
     """
     place = {} if waiting is None else places(waiting, yields)
     latest = {job.name: job for job in sorted(jobs, key=lambda job: job.version)}
@@ -242,7 +241,7 @@ def as_loaded(jobs: Iterable[Job], world: World, states: Container[JobState]) ->
 
 
 def warnings_of(status: Status) -> Iterator[str]:
-    """Yield what concerns the job now. A job that has ended has nothing to fear."""
+    """Yield the warnings about the job. Ended jobs get no warnings."""
     yield from status.notices
     if status.job.terminal:
         return
@@ -255,14 +254,15 @@ def warnings_of(status: Status) -> Iterator[str]:
 
 
 def notices_of_bounds(job: Job, configuration: Configuration) -> tuple[str, ...]:
-    """Return the warning of a new or changed job that waits until the configuration changes."""
+    """Return the warning of a new or changed job that cannot start until the configuration
+    changes."""
     why = beyond_alone(job, configuration.pools, configuration.sharing)
     return (f"the job waits until the configuration changes: {why.sentence()}",) if why else ()
 
 
 def beyond_alone(job: Job, pools: Iterable[Pool], sharing: Sharing) -> Reason | None:
-    """The quota or limit that keeps the job back even if nothing else runs or waits; None: none
-    does. An interactive job in a project with a quota of 0, for example."""
+    """The quota or limit that would keep the job waiting even in an empty queue; None if there is
+    no such limit. An interactive job in a project with a quota of 0, for example."""
     if not sharing.projects or not may_be_beyond(job, sharing):
         return None
     alone = Snapshot(
@@ -289,7 +289,7 @@ def may_be_beyond(job: Job, sharing: Sharing) -> bool:
 
 
 def _waiting(job: Job) -> Job:
-    """The job as it would wait for slots alone."""
+    """The job, waiting for nothing but slots."""
     return replace(
         job, state=JobState.PENDING, group="", after=(), after_any=(), claim=None, auto=False
     )

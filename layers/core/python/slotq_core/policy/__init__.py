@@ -4,10 +4,10 @@ cycle      the whole policy on one screen: begin here
 plan       decisions, as data
 order      rank, entry time, name
 lines      waiting jobs that are blocked alike
-setbacks   decisions that the store refuses, and what a pass then puts away
-turn       whose turn it is, and what one turn does
-actions    what a turn may try, a verb a file
-state      what a plan works on: rooms, claims, gangs, quotas, limits
-lifecycle  what follows from an outcome
+setbacks   decisions that the store refuses, and the jobs then put away
+turn       the order of turns, and the steps of one turn
+actions    the actions of a turn, a verb a file
+state      the working state of a plan: rooms, claims, gangs, quotas, limits
+lifecycle  jobs and pools after a decision or an outcome
 explain    reasons and outlook
 """

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
@@ -44,7 +44,7 @@ from slotq_core.policy.turn.blocked import (
     is_kept_back,
 )
 from slotq_core.policy.turn.gang_turn import take_turn
-from slotq_core.policy.turn.net import asked_last, restarts
+from slotq_core.policy.turn.net import restarts, tried_last
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
@@ -56,7 +56,8 @@ from slotq_core.policy.turn.unread import is_to_be_read
 def plan(
     snapshot: Snapshot, now: int, asked: Job | None = None, more: Answers = nothing_more
 ) -> Plan:
-    """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
+    """Make the decisions of this moment, and the reasons of jobs that wait. The same snapshot gives
+    the same plan.
 
     `asked`: a waiting job for which the plan also gives the outlook. `more` gives further jobs of a
     line, if the snapshot has only its first ones.
@@ -83,7 +84,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     while True:
         state.begin_turn()
         head = turns.next()
-        if head is None and turns.ask_again(revisit.at_the_end() or asked_last(state, turns)):
+        if head is None and turns.try_again(revisit.at_the_end() or tried_last(state, turns)):
             continue
         if head is None or state.decided.moves_place_of(head.job):
             break
@@ -97,7 +98,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         if state.lost and restarts(state, turns, head):
             continue
         if served:
-            turns.ask_again(revisit.helped(head.job))
+            turns.try_again(revisit.helped(head.job))
             yield from turns.go_on(head)
         else:
             turns.block(head)

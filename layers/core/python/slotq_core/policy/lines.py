@@ -31,17 +31,16 @@ _FORM = 2
 """The form of a line's name in the store, which the name begins with.
 
 The form rises when handlers of earlier versions must not enter this version's lines any more: they
-go on in lines of their own, whose jobs a pass moves over. Since form 2, a change that returns a job
-to a line removes the line's lower bound first; form 1 had no number.
-"""
+go on in lines of their own, whose jobs a pass moves over. Since form 2, a change that returns a
+job to a line removes the line's lower bound first; form 1 had no number. """
 
 TRIED_AT_ONCE = 100
 """How many jobs behind a blocked one a plan records failed attempts for, at most."""
 
 
 class Line(NamedTuple):
-    """What the jobs of a line have in common. The priority is part of it, so the first job has also
-    waited longest, as `reserve_after` needs."""
+    """The common fields of the jobs of a line. The priority is one of them, so the first job has
+    also waited longest, as `reserve_after` needs."""
 
     workload: Workload
     priority: int
@@ -114,9 +113,9 @@ class Line(NamedTuple):
         form, *parts = json.loads(key)
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
-        workload, priority, project, group, demand, pools, held, preemptible, *whose = parts
+        workload, priority, project, group, demand, pools, held, preemptible, *optional = parts
         absent: tuple[Any, ...] = ("", "", "", False, ())
-        user, limited_as, role, apart, refused = [*whose, *absent[len(whose) :]][:5]
+        user, limited_as, role, apart, refused = [*optional, *absent[len(optional) :]][:5]
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
         refused_in = tuple(pools[n] for n in refused)
@@ -136,7 +135,7 @@ def by_user(snapshot: Snapshot) -> bool:
 
 
 def users_matter(pools: Iterable[Pool], *, limits: bool) -> bool:
-    """The same, of a configuration. `limits`: whether users may have limits."""
+    """As `by_user`, for a configuration. `limits`: whether users may have limits."""
     return limits or any(pool.time_slice is not None or pool.consolidate for pool in pools)
 
 

@@ -43,7 +43,7 @@ def rank(job: Job) -> Rank:
 def same_user_and_rank(job: Job, other: Job) -> bool:
     """Whether the jobs have the same project, user and rank; false for a job that names no user.
     "Never interrupt a user's running job for another job of the same user and rank. Within one
-    project: between projects only quotas and shares speak (one role often stands for many people)."
+    project: between projects only quotas and shares speak (many people often share one role)."
     """
     if not job.person or job.person != other.person or job.project != other.project:
         return False
@@ -111,7 +111,7 @@ def yield_in(before: Job | None, after: Job) -> Yielded | None:
 
 def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tuple[Yielded, ...]:
     """The last yield of each project, user and rank, after one change of a job."""
-    this = yield_in(before, after)
-    if this is None:
+    latest = yield_in(before, after)
+    if latest is None:
         return tuple(yields)
-    return (*(yielded for yielded in yields if yielded.of != this.of), this)
+    return (*(yielded for yielded in yields if yielded.of != latest.of), latest)

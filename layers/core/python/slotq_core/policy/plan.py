@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
+from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reasons.stalled import Stalled
 
 
@@ -40,7 +40,7 @@ class StartGang:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
-    """Stop all the victims and give the beneficiary a claim to what it needs in one pool."""
+    """Stop all the victims and give the beneficiary a claim to its demand in one pool."""
 
     beneficiary: Job
     victims: tuple[Job, ...]
@@ -83,7 +83,7 @@ class EndGroup:
     group: str
     jobs: tuple[Job, ...]
     why: str
-    """What has ended the gang, as a sentence."""
+    """The cause of the gang's end, as a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +164,7 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
 
 
 class Unexamined:
-    """What a plan knows of waiting jobs that it did not examine: here, nothing."""
+    """The plan's knowledge of waiting jobs that it did not examine: here, nothing."""
 
     def kept_back(self, job: Job) -> Reason | None:
         """The limit that keeps every job of its kind back, if one does."""
@@ -202,7 +202,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What a plan in progress asks for: more jobs of one line."""
+    """A request of a plan in progress: more jobs of one line."""
 
     after: Job
     """The last job of the line that the plan knows."""
@@ -223,11 +223,11 @@ Planning = Generator[Need, Found, Plan]
 """A plan in progress: it asks, and goes on with each answer. So nothing is planned twice."""
 
 Answers = Callable[[Need], Found]
-"""Answers what a plan asks for."""
+"""Answers the requests of a plan."""
 
 
 def nothing_more(_: Need) -> Found:
-    """The answer where the snapshot has every waiting job."""
+    """The answer if the snapshot has every waiting job."""
     return Found()
 
 

@@ -1,4 +1,4 @@
-"""What a pass does after a refused decision: it goes on without the affected jobs or pools.
+"""Refused decisions: the pass goes on without the affected jobs or pools.
 
 A race changes the conditions of a decision. So two refusals on the same conditions are not a race:
 a stored record can never meet the conditions. The pass then decides nothing more about the jobs of
@@ -26,7 +26,7 @@ from slotq_core.policy.plan import Answers, Decision, Found, Need, jobs_in
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutAway:
-    """What is put away."""
+    """The jobs and pools that are put away."""
 
     jobs: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class PutAway:
 
 
 def without(snapshot: Snapshot, away: PutAway, more: Answers) -> tuple[Snapshot, Answers]:
-    """Return the snapshot and the answers (`plan`) without what is put away."""
+    """Return the snapshot and the answers (`plan`) without the jobs and pools put away."""
     if not away:
         return snapshot, more
     skipping = _skipping(more, away)
@@ -73,13 +73,13 @@ def without(snapshot: Snapshot, away: PutAway, more: Answers) -> tuple[Snapshot,
 
 
 def _occupied(job: Job) -> tuple[tuple[str, Demand], ...]:
-    """What the job holds or claims, by pool."""
+    """The amounts that the job holds or claims, by pool."""
     claimed = ((job.claim.pool, job.claim.amount),) if job.claim else ()
     return job.holds + claimed
 
 
 def _closed(snapshot: Snapshot, away: PutAway) -> tuple[Pool, ...]:
-    """The pools, with what jobs that are put away occupy as foreign, and closed ones full."""
+    """The pools: the slots of jobs put away count as foreign, and closed pools are full."""
     occupied: dict[str, Demand] = {}
     for job in (*snapshot.active, *snapshot.waiting):
         for pool, amount in _occupied(job) if away.has(job) else ():
@@ -103,7 +103,7 @@ def _next_of(
     found = more(Need(after=job, count=1))
     line = line_of(job)
     others = [other for other in kept if other.claim is None and line_of(other) == line]
-    last = max((*others, *found.jobs), key=lambda it: (it.entry_time, it.name), default=None)
+    last = max((*others, *found.jobs), key=lambda job: (job.entry_time, job.name), default=None)
     if last is not None and found.jobs:
         behind |= _counted(last, found.behind)
     return found.jobs
@@ -114,7 +114,7 @@ def _counted(last: Job, behind: int) -> Mapping[str, int]:
 
 
 def _skipping(more: Answers, away: PutAway) -> Answers:
-    """Answer without what is put away: with at least one job where any are left."""
+    """Answer without the jobs put away: with at least one job if any are left."""
 
     def answer(need: Need) -> Found:
         found = more(need)
@@ -133,7 +133,7 @@ MOST_REFUSALS = 20
 """How often a pass makes one decision at all, though others change its jobs or pools each time."""
 
 Kind = tuple[str, tuple[str, ...]]
-"""What a decision does, and to which jobs."""
+"""The kind of a decision, and the names of its jobs."""
 
 
 class Setbacks:
@@ -147,7 +147,7 @@ class Setbacks:
     def refused(
         self, decision: Decision, error: SlotQError, *, seen: Mapping[str, int], number: int
     ) -> tuple[str, str] | None:
-        """Note a refusal. Return what is put away because of it, and why; None if the decision may
+        """Record a refusal. Return what it puts away, and why; None if the decision may
         be tried again. `seen` and `number`: the versions of ledgers and the number of
         decisions about groups that the commit was conditioned on."""
         jobs = jobs_in(decision)

@@ -4,14 +4,14 @@ The adapters implement the ports. `adapters.memory` is the fake; the same contra
 and the real store.
 
 training      SageMaker training
-stored        what the store is given and gives
+stored        the data that crosses the border of the store
 store         where jobs are kept: its facets, and its upkeep
 jobs          the jobs and the groups that users have submitted
-decisions     the world that a pass decides on, and its changes of jobs
-configuration  pools, limits, how projects share; what was learned of pools
-counters      what callers have used of their limits
-usage         the record of what attempts used
-scripts       what training scripts say, and are asked
+decisions     the input of a pass, and its changes of jobs
+configuration  pools, limits, sharing; the health of pools
+counters      the use of callers' limits
+usage         the record of attempts' use
+scripts       the reports of training scripts, and requests to them
 notices       messages on their way to people
 surroundings  when passes run, the clock, independent calls, and people
 """

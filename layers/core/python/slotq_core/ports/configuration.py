@@ -1,13 +1,13 @@
-"""The configuration (pools, limits, and how projects share), each change on record; and what the
-queue has learned of its pools, and of training jobs that it does not expect."""
+"""The configuration (pools, limits, and sharing) with a record of its changes; the health of pools,
+and sightings of unexpected training jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange
@@ -35,20 +35,21 @@ class StoredConfiguration(Protocol):
         seen: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Replace what is given, all at once, and record who did so, when (ms), before and after.
-        With `dry_run`, raise what would be raised, and write nothing.
+        """Replace the arguments that are not None, all at once, and record the author, the time
+        (ms), and the settings before and after. With `dry_run`, raise the same errors, and write
+        nothing.
 
         `seen` is the revision that the caller decided on; raises Conflict if it is outdated.
-        Removes a pool that is not listed any more. Raises PoolInUse if something runs in such a
-        pool, and Misconfigured if the pools contradict each other or too many change. Capacity may
-        shrink below use; then nothing is admitted until use has fallen.
+        Removes pools that are not listed. Raises PoolInUse if a job runs in such a pool, and
+        Misconfigured if the pools contradict each other or too many change. Capacity may shrink
+        below use; then nothing is admitted until use has fallen.
         """
 
     def changes(
         self, *, limit: int, who: str | None = None, sharing: bool = True
     ) -> tuple[ConfigurationChange, ...]:
         """Return at most `limit` recorded changes, the latest first; with `who`, only that
-        caller's. Without `sharing` they leave out how projects shared, which costs reads."""
+        caller's. Without `sharing` they leave out the sharing, which costs reads."""
 
 
 class Health(Protocol):
@@ -56,18 +57,18 @@ class Health(Protocol):
     Unavailable."""
 
     def pool(self, name: str) -> Pool | None:
-        """Return a configured pool with its health, and with what others occupy of it; None if
-        there is no such pool."""
+        """Return a configured pool with its health and its foreign use; None if no such pool
+        exists."""
 
     def get(self, pool: str) -> PoolHealth:
-        """Return a pool's health alone; HEALTHY if nothing was learned of the pool."""
+        """Return a pool's health alone; HEALTHY if none is stored."""
 
     def set(self, pool: str, health: PoolHealth) -> None:
         """Store a pool's health. Unconditional: a lost write costs one more failed start."""
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
-        """Set what training jobs outside the queue occupy of a pool. A change raises the ledger's
-        version."""
+        """Set the amount that training jobs outside the queue occupy in a pool. A change raises the
+        ledger's version."""
 
     def sightings(self) -> tuple[Sighting, ...]:
         """Return all sightings that are remembered and not forgotten."""

@@ -1,4 +1,4 @@
-"""What callers have used of their limits, and projects of theirs."""
+"""The use of callers' and projects' limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slotq_core.model.limits import CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.model.caller_limits import CallerLimits, CallerUse, OpenLine, QueueUse
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,11 +34,11 @@ class Census:
     open_lines: Sequence[OpenLine] = ()
     """Every line that is kept, with and without jobs."""
     projects: Mapping[str, int] = field(default_factory=dict)
-    """The same jobs, by project."""
+    """Jobs in QUEUED_STATES, by project."""
 
 
 class Counters(Protocol):
-    """Counters of what callers have used of their limits. A project is a caller by another name
+    """Counters of the use of callers' limits. A project has a counter like a caller's
     (`caller_limits.project_counter`).
 
     A submission is counted before it is kept, in a separate call, so a submission that is not kept
@@ -48,7 +48,8 @@ class Counters(Protocol):
 
     def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
         """Count one more submission if the limits allow it. Returns whether they did. A single
-        conditional update. With None, count one more waiting job that no submission has brought."""
+        conditional update. Without a minute, count one more waiting job that is not a
+        submission."""
 
     def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
         """Do the same, and return the use; None if the limits do not allow it."""
@@ -58,8 +59,8 @@ class Counters(Protocol):
         next count includes it, and if this process ends before, the next audit does."""
 
     def give_back(self, caller: str, *, minute: int | None) -> None:
-        """Give back the count of a submission that was not kept. With None, only among the waiting
-        jobs: the submission stays counted in its minute."""
+        """Give back the count of a submission that was not kept. Without a minute, only among the
+        waiting jobs: the submission stays counted in its minute."""
 
     def open_line(self, caller: str, *, minute: int | None, lines: int, submissions: int) -> bool:
         """Count one more line that the caller opens, if the caller has opened fewer than `lines`
@@ -77,7 +78,7 @@ class Counters(Protocol):
     def correct(
         self, caller: str, seen: Counter, *, waiting: int, minute: int, lines: int = 0
     ) -> None:
-        """Correct the counter by the difference from what the audit has seen. Later counts stay.
+        """Correct the counter by the difference from the audit's count. Later counts stay.
 
         Forgets minutes before the last. Deletes the counter if it is empty or cannot be read. Does
         nothing if another audit was faster.

@@ -1,4 +1,4 @@
-"""What a decision reads and writes: the world as of now, and changes of jobs in one transaction."""
+"""The input of decisions, and changes of jobs in one transaction."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class Worlds(Protocol):
 
 
 class Decisions(Protocol):
-    """Changes of stored jobs, each on the condition that it rests on. Methods may raise
-    Unavailable."""
+    """Conditional changes of stored jobs. Methods may raise Unavailable."""
 
     def commit(
         self,
@@ -37,15 +36,14 @@ class Decisions(Protocol):
         opens_line: bool = True,
         opener: str = "",
     ) -> tuple[Job, ...]:
-        """Commit every change or none, in one transaction. Returns the jobs as they now stand.
+        """Commit every change or none, in one transaction. Returns the committed jobs.
 
         The conditions: each job still has `before.version`; each pool in `seen` still has that
-        ledger version; every pool has room for what is newly held in it; no decision about a group
-        has been committed since there were `group_decisions`; the decision that this is a `part` of
-        is still to be finished. Raises Conflict if a condition fails. Raises NoSuchLine if
-        `opens_line` is false and a change puts a job into a line that does not exist: a user's
-        change asks for a new line first. A pass's change never does. `opener`: who pays for the
-        new line, already counted.
+        ledger version; every pool has room for the newly held amounts; no decision about a group
+        has been committed after the first `group_decisions`; the decision of this `part` is
+        unfinished. Raises Conflict if a condition fails. Raises NoSuchLine if `opens_line` is false
+        and a change puts a job into a line that does not exist: a user's change asks for a new line
+        first. A pass's change never does. `opener`: who pays for the new line, already counted.
 
         A change that ends an attempt also makes the record of what the attempt used (`usage`). A
         change that takes an attempt back, without an end, removes all records of the attempt.
@@ -62,11 +60,11 @@ class Decisions(Protocol):
         seen: Mapping[str, int] | None = None,
         part: Part | None = None,
     ) -> int:
-        """Return how many of these changes, the first ones, one transaction is sure to take; at
+        """Return how many of the first of these changes certainly fit into one transaction; at
         least one. The other arguments: as of the commit."""
 
     def in_parts(self) -> InParts | None:
-        """Return the decision that is to be finished, as it now stands. Raises NotUnderstood."""
+        """Return the current state of the decision that is to be finished. Raises NotUnderstood."""
 
     def turn_back(self, decision: InParts) -> InParts:
         """Turn a decision to START into one to UNDO. Raises Conflict if it is no longer a START."""

@@ -29,11 +29,11 @@ class StoredJobs(Protocol):
         """Store a new job and its request, both or neither. Returns the job with its version.
 
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
-        `watched`: of each group that it waits for, a member whose end is handed on to it. Raises
-        StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded unless each
-        of these, and each job that it waits for, lives and is `followed`. Raises NoSuchLine if the
-        job needs a new line and `opens_line` is false. `opener`: the name that the caller who pays
-        for a new line is counted under (`Counters.opened`); empty: nobody.
+        `watched`: of each group that it waits for, a member whose end notifies it. Raises
+        StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded unless all
+        watched members, and all jobs that it waits for, live and are `followed`. Raises NoSuchLine
+        if the job needs a new line and `opens_line` is false. `opener`: the counter's name of the
+        caller who pays for a new line (`Counters.opened`); empty: no caller.
         """
 
     def has_line_of(self, job: Job) -> bool:
@@ -42,11 +42,11 @@ class StoredJobs(Protocol):
     def get(self, name: str) -> Job | None: ...
 
     def request(self, name: str) -> Request:
-        """Return the job's request as it now stands. Raises NoSuchJob."""
+        """Return the job's current request. Raises NoSuchJob."""
 
     def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
         """Return the job with all its attempts in order, including the live one, by one read; None
-        if there is no such job."""
+        if no such job exists."""
 
     def owner_of(self, training_job: str) -> str | None:
         """Return the name of the job that owns a training job; None if no attempt ever had that
@@ -74,8 +74,8 @@ class StoredJobs(Protocol):
         may lag behind."""
 
     def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
-        """Return the jobs that wait in these projects, read without those of others. None: there
-        are more than `limit`, or nobody has counted them."""
+        """Return the jobs that wait in these projects, without reading those of others. None: there
+        are more than `limit`, or their number is unknown."""
 
     def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
         """Return at most `limit` jobs of each state in which jobs wait (pending, preempted,
@@ -92,7 +92,8 @@ class Groups(Protocol):
 
     A group exists from the moment that its record is kept. Before, its submission is an opening:
     its members are stored, and wait for the group's entry (`model.groups.entry_of`). After, they
-    enter their lines, and then the opening is closed. Whoever finds an opening can finish the work.
+    enter their lines, and then the opening is closed. Any handler that finds an opening can finish
+    the work.
 
     Every read is strongly consistent. Methods may raise Unavailable.
     """
@@ -115,7 +116,7 @@ class Groups(Protocol):
         submission was begun again since the opening was read."""
 
     def meet(self, name: str, *, job: str) -> None:
-        """Note that this job has reached the goal of the sweep. A later note replaces it."""
+        """Record that this job has reached the goal of the sweep, in place of an earlier record."""
 
     def close(self, name: str) -> None:
         """Forget the opening."""

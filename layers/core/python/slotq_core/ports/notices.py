@@ -16,7 +16,7 @@ class Pending:
 
     message: Message
     due: int
-    """When it is to be sent (ms). Whoever sends it sets this to a later moment first."""
+    """When it is to be sent (ms). A sender first moves this to a later moment."""
     since: int
     """When it was made (ms)."""
     tries: int = 0
@@ -45,7 +45,7 @@ class Outbox(Protocol):
     ) -> Pending | None:
         """Make a message once: None if one of that id was made before. All or nothing.
 
-        `due`: from when on others may send it (ms); None: nobody sends it, and it only counts.
+        `due`: when other handlers may send it (ms); None: it is not sent, and only counts.
         `counts_on`: the day on which it counts for the rule's digest; None: it does not.
         """
 
@@ -53,8 +53,8 @@ class Outbox(Protocol):
         """At most `limit` messages that are due, the earliest first. Strongly consistent."""
 
     def move(self, pending: Pending, later: Pending) -> bool:
-        """Store the message as `later`. False, and nothing has changed, if somebody else has moved
-        it or has delivered it."""
+        """Store the message as `later`. False, without a change, if another handler has moved or
+        delivered it."""
 
     def done(self, pending: Pending) -> None:
         """Forget the message."""
@@ -67,7 +67,7 @@ class Outbox(Protocol):
 
 
 class Receivers(Protocol):
-    """Those who get messages."""
+    """The receivers of messages."""
 
     def send(self, message: Message, receiver: Receiver, *, now: int) -> None:
         """Send a message, in a few seconds at most. Raises NotDelivered. `now`: ms."""

@@ -1,4 +1,4 @@
-"""What the queue and training scripts tell each other, through the jobs' checkpoint locations."""
+"""Messages between the queue and training scripts, through the jobs' checkpoint locations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 
 
 class Scripts(Protocol):
-    """The running training scripts. No method raises for what is wrong with a user's bucket, key or
+    """The running training scripts. Methods do not raise for faults of a user's bucket, key or
     report: the queue then knows nothing of the script."""
 
     def ask(self, attempt: Attempt) -> bool:
@@ -19,8 +19,8 @@ class Scripts(Protocol):
         there is no place for it to look or the queue may not write there."""
 
     def report(self, attempt: Attempt) -> Report | None:
-        """What the attempt's script has reported last; an empty report if there is none. None: it
-        cannot be read now, or is no report."""
+        """The latest report of the attempt's script; an empty report if none exists. None: it
+        cannot be read now, or is invalid."""
 
     def reports(self, attempts: Sequence[Attempt]) -> Mapping[str, Report]:
         """The reports of several attempts by training job, read at once, in a few seconds at most.
@@ -28,7 +28,7 @@ class Scripts(Protocol):
 
 
 class NoScripts:
-    """For queues that never hear of a script."""
+    """For queues without reports of scripts."""
 
     def report(self, _attempt: Attempt) -> Report | None:
         return None

@@ -1,4 +1,4 @@
-"""The place where jobs are kept: its facets, and its upkeep."""
+"""The store of jobs: its facets, and its upkeep."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Repair(Protocol):
 
     def audit(self, *, now: int) -> Sequence[Finding]:
         """Look for waiting jobs that no pass would see, in another small part of the data each
-        time, and mend what hides them. For each tick: the cost is bounded. Returns what was found.
-        """
+        time, and repair their records. Called at each tick: the cost is bounded. Returns the
+        findings."""
 
     def quarantine(self, poison: Poison) -> None:
-        """Mend the item from the job's own item if that is whole. Otherwise move it to where people
-        find it, and keep counting the slots that it may hold."""
+        """Repair the item from the job's own item if that is intact. Otherwise move it to a place
+        where people find it, and keep counting the slots that it may hold."""
 
     def inspect(
         self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
@@ -48,12 +48,12 @@ class Repair(Protocol):
         jobs, missing lines.
 
         Reads everything, so it is for people. If `time_left` (ms) runs out, the last finding is
-        `unfinished`: earlier findings stand, and there may be more.
+        `unfinished`: earlier findings are valid, and there may be more.
         """
 
 
 class Store(Protocol):
-    """The place where jobs are kept. Every read that a decision rests on is strongly consistent.
+    """The store of jobs. Every read that a decision depends on is strongly consistent.
 
     All methods of its facets may raise Unavailable (throttled, no answer). The caller's next
     trigger tries again.
@@ -81,7 +81,7 @@ class Store(Protocol):
 
     @property
     def health(self) -> Health:
-        """What the queue has learned of its pools."""
+        """The health of pools."""
 
     @property
     def scheduler(self) -> Scheduler:
@@ -89,15 +89,15 @@ class Store(Protocol):
 
     @property
     def counters(self) -> Counters:
-        """Counters of what callers have used of their limits."""
+        """The use of callers' limits."""
 
     @property
     def usage(self) -> UsageBook:
-        """The record of what attempts used."""
+        """The record of attempts' use."""
 
     @property
     def repair(self) -> Repair:
-        """What keeps the stored data whole."""
+        """Upkeep of the stored data."""
 
     def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
         """Return what `read`, a read of this store, returns for each argument, in the order of the

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from slotq_core.errors import Conflict, NameTaken, Refused
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
@@ -33,7 +34,7 @@ class Ledger:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """How far a reading of the jobs of one state has come."""
+    """The progress of a reading of the jobs of one state."""
 
     entry_time: int
     """The entry time (ms) of the last job read."""
@@ -59,8 +60,8 @@ class Ahead:
     """True if counting ended early: `jobs` is a lower bound."""
 
 
-def nobody_ahead(_job: Job) -> Ahead:
-    """For worlds in which nobody asks for a place."""
+def nothing_ahead(_job: Job) -> Ahead:
+    """For worlds that are not asked for places."""
     return Ahead(jobs=0)
 
 
@@ -69,7 +70,7 @@ def nothing_to_keep() -> None:
 
 
 class PartsKind(StrEnum):
-    """What becomes of a decision in parts whose handler has died."""
+    """How to finish a decision in parts whose handler has died."""
 
     START = "start"
     """All of its jobs start, or none: if one cannot any more, the decision turns to `UNDO`."""
@@ -83,12 +84,13 @@ class PartsKind(StrEnum):
 class InParts:
     """A decision about a group that one transaction cannot hold.
 
-    Its record is kept from the first part to the last. Every load finds the record, and whoever
-    loads finishes the decision before deciding anything else. There is one such decision at a time.
+    Its record is kept from the first part to the last. Every load finds the record, and the loading
+    handler finishes the decision before deciding anything else. Only one such decision exists at a
+    time.
     """
 
     number: int
-    """Tells such decisions apart: the number of decisions about groups before this one."""
+    """The identity of the decision: the number of decisions about groups before it."""
     kind: PartsKind
     steps: tuple[tuple[Job, Job], ...]
     """Each job before the decision, as read, and after it; at least one."""
@@ -132,19 +134,18 @@ class World:
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
     ended: tuple[Job, ...] = ()
-    """Ended jobs whose end is still to be handed on to the jobs after them (`Job.followed`)."""
+    """Ended jobs whose dependents are still to be notified (`Job.followed`)."""
     more: Answers = field(default=nothing_more, compare=False)
-    """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
+    """Reads further jobs of a line if the snapshot has only the first ones. Unreadable items become
     part of the next load's `poison`."""
-    ahead_of: Callable[[Job], Ahead] = field(default=nobody_ahead, compare=False)
+    ahead_of: Callable[[Job], Ahead] = field(default=nothing_ahead, compare=False)
     """Counts the waiting jobs that share a pool with this one and come before it in the order.
 
-    Counts MOST_AHEAD at most, then one more stands for all the rest; a store may also end early
-    where many lines would have to be counted. For people: not strongly consistent. May raise
-    Unavailable."""
+    Counts MOST_AHEAD at most, then one more for all the rest; a store may also end early if many
+    lines would have to be counted. For people: not strongly consistent. May raise Unavailable."""
     keep_bounds: Callable[[], None] = field(default=nothing_to_keep, compare=False)
-    """Records what this load has shown of lines, so that later loads read less. For a pass, after
-    its decisions. May raise Unavailable; nothing depends on it."""
+    """Records the lines' lower bounds from this load, so that later loads read less. For a pass,
+    after its decisions. May raise Unavailable; nothing depends on it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +157,7 @@ class Finding:
     subject: str
     """The job, training job or pool."""
     text: str
-    """What is wrong, and how it is mended."""
+    """The fault, and its repair."""
     mended: bool = False
 
 
@@ -174,17 +175,17 @@ class Change:
     @property
     def committed(self) -> Job:
         """The job as the change leaves it, with the next version."""
-        return replace(self.after, version=self.before.version + 1)
+        return copied(self.after, version=self.before.version + 1)
 
     @property
     def takes_back(self) -> bool:
-        """Whether this change takes the live attempt back, as if there had been none."""
+        """Whether this change takes the live attempt back, as if it had never existed."""
         return self.before.attempt is not None and self.after.attempts < self.before.attempts
 
     @property
     def comes_to_other_line(self) -> bool:
-        """Whether the job is in no line after the change, but will come to one to which it would
-        not have come before."""
+        """Whether the job is in no line after the change, but will later enter another line than
+        before the change."""
         before, after = self.before, self.after
         if after.waits or not after.comes_to_line:
             return False
@@ -192,17 +193,17 @@ class Change:
 
 
 class Witness(Protocol):
-    """Sees what a store has committed. Never raises: it is done."""
+    """Observes the commits of a store. Never raises, because the change is committed."""
 
     def submitted(self, job: Job) -> None:
-        """See a new job."""
+        """Observe a new job."""
 
     def committed(self, change: Change, after: Job) -> None:
-        """See a change of a job, and the job as it now stands."""
+        """Observe a change of a job, and the committed job."""
 
 
 class Unwatched:
-    """The witness of a store whose changes nobody watches."""
+    """The witness of a store that is not observed."""
 
     def submitted(self, _job: Job) -> None: ...
 
@@ -210,7 +211,7 @@ class Unwatched:
 
 
 class StoredAlready(NameTaken):
-    """A job of that name is stored. `job`: as it stands; None if its record cannot be read."""
+    """A job of that name is stored. `job`: the stored job; None if its record cannot be read."""
 
     def __init__(self, name: str, job: Job | None = None) -> None:
         super().__init__(f"a job named {name} exists already", field="TrainingJobName")
@@ -218,19 +219,19 @@ class StoredAlready(NameTaken):
 
 
 class NoSuchLine(Conflict):
-    """A job would open a line, and may open none. Nothing was stored."""
+    """A job would open a line, and may not. Nothing was stored."""
 
 
 class AwaitedEnded(Refused):
-    """A new job comes after one that has ended meanwhile, or whose end would not be handed on; or
-    so has a watched member of a group."""
+    """A new job comes after a job, or a watched member of a group, that has ended meanwhile or
+    would not notify it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"a job that {name} comes after has ended meanwhile; submit it again")
 
 
 MOST_AHEAD = 1000
-"""Most jobs that are counted one by one to tell a job's place."""
+"""The most jobs that are counted one by one for a job's place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,12 +245,12 @@ class Configuration:
     limits: Limits = NO_LIMITS
     sharing: Sharing = NO_SHARING
     use: QueueUse = NOTHING_USED
-    """What all callers used at the last audit. It is read with the configuration but is not part of
-    it, as are the next ones."""
+    """The use of all callers at the last audit. This field and the next ones are read with the
+    configuration but are not part of it."""
     month_sum: MonthSum = NO_MONTH
-    """What projects with a budget have spent, as of the last tick."""
+    """The spending of projects with a budget, as of the last tick."""
     spent: Spending = NOTHING_SPENT
-    """The same for the policy, with the warnings."""
+    """The same spending for the policy, with the warnings."""
     group_decisions: int = 0
     """How many decisions about groups have been committed."""
     in_parts: bool = False
@@ -257,12 +258,12 @@ class Configuration:
 
     @property
     def by_user(self) -> bool:
-        """Whether plans tell users apart, so that new jobs wait in lines of their users."""
+        """Whether each line has one user, so that new jobs wait in lines of their users."""
         return users_matter(self.pools, limits=self.sharing.limits_users)
 
     @property
     def people(self) -> People:
-        """Who callers are."""
+        """The mapping of callers to people."""
         return People(session_roles=self.sharing.session_roles)
 
 
@@ -273,11 +274,11 @@ class ConfigurationChange:
     revision: int
     """The revision that the change made."""
     who: str
-    """Who signed the request, or the setting that the change came from."""
+    """The signer of the request, or the setting that the change came from."""
     at: int
     before: tuple[Pool, ...]
     after: tuple[Pool, ...]
     limits_before: Limits = NO_LIMITS
     limits_after: Limits = NO_LIMITS
     sharing: tuple[Sharing, Sharing] | None = None
-    """How projects shared before and after; None: that stayed."""
+    """The sharing before and after; None: unchanged."""

@@ -27,11 +27,11 @@ class Verdict(StrEnum):
     ALREADY_DONE = "already_done"
     """The requested state exists already: treated as OK."""
     RETRY = "retry"
-    """The call may have taken effect. The intent stays, and the next pass tries again."""
+    """The call may have taken effect. The intent stays, and the next pass retries."""
     BACK_OFF = "back_off"
     """No capacity now. The pool backs off, and the job tries its next acceptable pool."""
     OTHER_QUOTA = "other_quota"
-    """Another quota of the account than that of a pool's instances refuses the request: spot,
+    """A quota of the account other than that of the pool's instances refuses the request: spot,
     processing … The job tries its other pools, then backs off."""
     REQUEUE = "requeue"
     """SageMaker's own fault. The job waits again after a short back-off."""
@@ -162,5 +162,5 @@ class TrainingService(Protocol):
         Unavailable."""
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
-        """Find out who owns an unknown training job and what it occupies: one Describe, one
-        ListTags. None if the training job is gone. Raises Unavailable."""
+        """Find the owner and the slots of an unknown training job: one Describe, one ListTags. None
+        if the training job is gone. Raises Unavailable."""

@@ -1,5 +1,5 @@
-"""The record of what attempts used: of each attempt while the history lasts, and in sums by day
-that never expire."""
+"""The record of attempts' use: of each attempt while the history lasts, and in sums by day that
+never expire."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EndedAttempts:
 
     uses: tuple[AttemptUse, ...]
     last: str
-    """The position of the last record read; that which was asked for if none was."""
+    """The position of the last record read; the requested position if none was read."""
     more: bool
     """Whether there may be records behind the last."""
     unreadable: int = 0
@@ -27,7 +27,7 @@ class EndedAttempts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DaySum:
-    """What is summed up of the attempts whose end the queue recorded on one day."""
+    """The sum over the attempts whose end the queue recorded on one day."""
 
     day: str
     through: str = ""
@@ -47,8 +47,8 @@ class DaySum:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MonthSum:
-    """What the ended attempts of projects with a budget have held in one month, in slots multiplied
-    by ms, by project."""
+    """The use of ended attempts of projects with a budget in one month, in slots multiplied by ms,
+    by project."""
 
     month: int = 0
     """The month's first moment (ms)."""
@@ -66,7 +66,7 @@ class MonthSum:
     """Rises with each change; 0: nothing is stored."""
 
     def slot_ms(self) -> dict[str, int]:
-        """What each project's ended attempts have held."""
+        """The use of each project's ended attempts."""
         return {name: own + self.recent.get(name, 0) for name, own in self.settled.items()}
 
 
@@ -100,11 +100,11 @@ class UsageBook(Protocol):
         longer as `seen`, and then nothing is added."""
 
     def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
-        """Store what was counted. Raises Conflict if the sum is no longer as `seen`."""
+        """Store the sum. Raises Conflict if the sum is no longer as `seen`."""
 
     def warn(self, project: str, month: int) -> bool:
-        """Note that the queue warns of the project's budget in the month (its first moment, ms).
-        Returns whether it had not warned before: only one caller is told so."""
+        """Record that the queue warns of the project's budget in the month (its first moment, ms).
+        Returns whether this is the first warning: only one caller gets True."""
 
     def take_back_warning(self, project: str, month: int) -> None:
         """Forget the warning: the budget has been raised."""

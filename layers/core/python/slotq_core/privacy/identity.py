@@ -1,9 +1,8 @@
 """The person behind a caller's ARN.
 
-A session of a role bears a name. The identity provider sets the name for some roles, such as those
-of IAM Identity Center; then role and session name are a person. For every other role whoever
-assumes the role chooses the name, so the role alone counts. docs/security.md says when to trust a
-person.
+A session of a role has a name. The identity provider sets the name for some roles, such as those of
+IAM Identity Center; then role and session name are a person. For every other role the caller who
+assumes it chooses the name, so the role alone counts. docs/security.md says when to trust a person.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _AS_ARN = "arn:"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class People:
-    """Which sessions of roles are persons of their own."""
+    """The roles whose sessions are persons of their own."""
 
     session_roles: tuple[str, ...] = NO_SHARING.session_roles
     """As in `Sharing`."""
@@ -42,8 +41,8 @@ class People:
         """Whether a pattern of principals' ARNs means this caller.
 
         A role, in IAM's form without its path or in that of STS, means all of its sessions. A
-        session means nobody if anybody may choose its name: the pattern must leave the name open.
-        """
+        pattern of one session matches no caller if callers choose the session name: the pattern
+        must leave the name open."""
         forms = _forms(self.session_roles, arn)
         if "*" not in pattern:  # So are most; comparing is much quicker than matching.
             return pattern in forms
@@ -58,8 +57,8 @@ class People:
         if pattern is not None:
             return f"the role's sessions are named by the identity provider ({pattern})"
         return (
-            "the session name of this role is chosen by whoever assumes it, so the role alone "
-            "counts"
+            "the session name of this role is chosen by the caller who assumes it, so the role "
+            "alone counts"
         )
 
 
@@ -73,7 +72,7 @@ def _person(session_roles: tuple[str, ...], arn: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _forms(session_roles: tuple[str, ...], arn: str) -> tuple[str, ...]:
-    """What a pattern may match to mean this caller."""
+    """The texts that a pattern may match to mean this caller."""
     session = _SESSION.fullmatch(arn)
     if session is None:
         return (arn,)
@@ -92,13 +91,12 @@ def _provider_names(session_roles: tuple[str, ...], session: re.Match[str]) -> s
 
 
 BY_DEFAULT = People()
-"""How people are told apart where nothing is configured. A stored job leaves out a person that this
-gives: never change the default."""
+"""The mapping of callers to people if nothing is configured. A stored job leaves out the person
+that this mapping gives: never change the default."""
 
 
 def fault_in(pattern: str) -> str:
-    """What is wrong with a pattern of `session_roles`, and what would be right; empty if nothing
-    is."""
+    """The fault of a pattern of `session_roles`, with a correction; empty if it is valid."""
     right = "write the role's name, as in 'AWSReservedSSO_Research_*'"
     parts = _PATTERN.fullmatch(pattern)
     if parts is None:
@@ -108,7 +106,7 @@ def fault_in(pattern: str) -> str:
         )
     if not parts["name"].strip("*"):
         return (
-            f"'{pattern}' matches every role, and whoever assumes a role could choose to be "
+            f"'{pattern}' matches every role, and a caller who assumes a role could choose to be "
             f"anybody; {right}"
         )
     return ""

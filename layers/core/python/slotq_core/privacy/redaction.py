@@ -1,6 +1,6 @@
 """Removal of secrets from messages about requests and training jobs.
 
-Everyone who may look at the queue sees a job's message. But SageMaker and botocore quote the values
+Everyone with access to the queue sees a job's message. But SageMaker and botocore quote the values
 that they refuse, and the framework containers end a FailureReason with the script's command line,
 which contains the hyperparameters. Hyperparameters and the environment may hold passwords.
 """

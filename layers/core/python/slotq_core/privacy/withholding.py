@@ -1,8 +1,8 @@
-"""The queue as a caller may see it: what belongs to others goes without names.
+"""The queue as a caller may see it: without the names of other people's jobs.
 
-Everything that a decision may rest on stays: slots, priorities, times, projects. A job that the
-caller may not see, its user and its group get stand-in names, the same wherever they are mentioned.
-The limits of such a user do not travel with the stand-in: they would say who it is.
+All inputs of decisions stay: slots, priorities, times, projects. A job that the caller may not see,
+its user and its group get stand-in names, the same in every place. The limits of such a user are
+left out, because they would identify the user.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Names:
 
     jobs: Mapping[str, str]
     users: Mapping[str, str]
-    """The stand-ins of those whose jobs are withheld."""
+    """The stand-ins of users with withheld jobs."""
     groups: Mapping[str, str]
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -35,12 +35,10 @@ class _Names:
 
 
 def use_as_seen(use: AttemptUse, sees: Callable[[str, str], bool]) -> AttemptUse:
-    """The attempt as someone may see it who sees the jobs of those projects and persons for which
-    `sees(project, person)` holds.
+    """The attempt as shown to a viewer of the jobs for which `sees(project, person)` holds.
 
-    Of a job that is withheld stay project, class, slots, times, and whether it was evicted. The job
-    that it was evicted for is named to whoever may see that one.
-    """
+    A withheld job keeps project, class, slots, times, and whether it was evicted. The beneficiary
+    of an eviction is named if the viewer may see that job."""
     gains = use.beneficiary
     if gains is not None and not sees(gains.project, gains.submitter):
         use = replace(use, evicted_for="", beneficiary=replace(gains, submitter=""))
@@ -51,12 +49,12 @@ def use_as_seen(use: AttemptUse, sees: Callable[[str, str], bool]) -> AttemptUse
 
 
 def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSnapshot:
-    """The queue as someone may see it who sees the jobs for which `sees` holds; None: all."""
+    """The queue as shown to a viewer of the jobs for which `sees` holds; None: all jobs."""
     hidden = {job.name for job in queue.jobs if sees is not None and not sees(job)}
     if not hidden:
         return queue
     names = _named(queue, hidden)
-    # Stores list jobs and groups by their true names, which the order would tell.
+    # Stores list jobs and groups by their true names, which the order would reveal.
     ordered = sorted(queue.jobs, key=lambda job: (job.entry_time, job.name in hidden))
     groups = (_group(group, names) for group in queue.groups)
     return replace(
@@ -64,7 +62,7 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
         jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in ordered),
         groups=tuple(sorted(groups, key=lambda group: group.name)),
         yields=tuple(
-            shown for this in queue.yields for shown in _yields(this, queue, names, hidden)
+            shown for yielded in queue.yields for shown in _yields(yielded, queue, names, hidden)
         ),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
@@ -73,7 +71,7 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
 
 
 def _named(queue: QueueSnapshot, hidden: set[str]) -> _Names:
-    """Give stand-ins in the order of the entries, which tells nothing of the names."""
+    """Give stand-ins in the order of the entries, which reveals nothing about the names."""
     ordered = sorted(queue.jobs, key=lambda job: job.entry_time)
     seen_groups = {job.group for job in ordered if job.name not in hidden}
     count = iter(range(1, 2**31))
@@ -141,10 +139,10 @@ def _group(group: Group, names: _Names) -> Group:
 
 
 def _yields(
-    this: Yielded, queue: QueueSnapshot, names: _Names, hidden: set[str]
+    yielded: Yielded, queue: QueueSnapshot, names: _Names, hidden: set[str]
 ) -> Iterable[Yielded]:
-    """The yield, for each name that its user goes by."""
-    if any(job.person == this.user and job.name not in hidden for job in queue.jobs):
-        yield this
-    if this.user in names.users:
-        yield replace(this, user=names.users[this.user])
+    """The yield, once for each name shown for its user."""
+    if any(job.person == yielded.user and job.name not in hidden for job in queue.jobs):
+        yield yielded
+    if yielded.user in names.users:
+        yield replace(yielded, user=names.users[yielded.user])

@@ -1,13 +1,13 @@
-"""What a store keeps of a new configuration, by one rule for every store."""
+"""The stored part of a new configuration, by one rule for every store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core.admission.contents import counting, declared
+from slotq_core.admission.instance_contents import counting, declared
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import Limits
 from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.stored import Configuration
@@ -20,8 +20,8 @@ def configured(
     limits: Limits | None,
     sharing: Sharing | None,
 ) -> Configuration:
-    """Return the configuration after a change; None: that stays. The pools count what their
-    instances contain, if a quota names it."""
+    """Return the configuration after a change; None: unchanged. If a quota names a resource of the
+    instances, the pools count it."""
     kept = before.sharing if sharing is None else sharing
     wanted = before.pools if pools is None else as_configured(pools)
     return replace(

@@ -1,5 +1,5 @@
-"""Ends: how long an ended job stays readable, the record of an ended attempt's use, and what has
-become of a gang's members."""
+"""Ends: how long an ended job stays readable, the usage record of an ended attempt, and the ends of
+a gang's members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transaction takes from each pool and gives back: the rule that every store applies."""
+"""The slots that a transaction takes from each pool and gives back, by one rule for every store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PoolChange:
     gained: Demand = field(default_factory=Demand)
     """Net change of the slots and resources that the jobs hold; negative: less."""
     admitted: frozenset[str] = frozenset()
-    """The resources of which some job newly holds any. These must fit after the transaction."""
+    """The resources of which some job newly holds any. They must fit after the transaction."""
     seen: int | None = None
     """The ledger version that the decision depends on; None if it depends on none."""
     used: bool = False

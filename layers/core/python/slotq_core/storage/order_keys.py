@@ -23,7 +23,7 @@ def first_key(of: Rank, moment: int) -> str:
 
 
 def key_of_rank(of: Rank) -> str:
-    """What the order keys of all jobs of this rank begin with."""
+    """The common beginning of the order keys of all jobs of this rank."""
     workload, priority = of
     return f"{2 - workload}{_TOP - priority:07d}#"
 

@@ -24,13 +24,13 @@ from slotq_core.usage.amounts import Window
 from slotq_core.usage.calendar_days import day_of, days, month_of, next_month
 
 FIRST_JOBS = 10
-"""How many jobs of a line a load reads at least: so many cost one read unit, as one does."""
+"""Minimum number of jobs of a line that a load reads: they cost one read unit, as one job does."""
 
 MAX_DUE = 100
 """Maximum number of back-offs that one load reads."""
 
 MOST_ENDED = 1_000
-"""How many attempts that have ended since the last tick one load reads at most for `spending`. The
+"""Maximum number of attempts, ended since the last tick, that one load reads for `spending`. The
 next tick counts all."""
 
 
@@ -56,7 +56,7 @@ def mixes_users(line: Line, *, by_user: bool) -> bool:
 
 
 def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job:
-    """Return what a plan knows of a line that has not been read (`Snapshot.unread`).
+    """Return a stand-in for the first job of a line that has not been read (`Snapshot.unread`).
 
     `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` distinguishes
     the stand-ins of a snapshot. No job has such a name, and it sorts right after `name`.
@@ -180,7 +180,7 @@ def spending(configuration: Configuration, book: UsageBook, now: int) -> Spendin
 
 
 def _since(counted: MonthSum, now: int, book: UsageBook) -> Counter[str]:
-    """Return what attempts that ended since the count have held in the month."""
+    """Return the slot time in this month of attempts that ended since the count."""
     window = Window(start=counted.month, end=next_month(counted.month))
     found, left = Counter[str](), MOST_ENDED
     first = max(counted.day, counted.latest[: len(counted.day)])

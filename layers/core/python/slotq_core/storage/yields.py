@@ -50,11 +50,11 @@ def latest_yields(
 
 
 def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yielded]:
-    """Return the yields that matter no more: the longest slice has passed since, and no job of that
-    project, user and rank waits or runs that entered before. Such a job alone would come later for
-    it.
+    """Return the yields without effect: the longest slice has passed since, and no job of that
+    project, user and rank waits or runs that entered before. Only such a job would be delayed by
+    the yield.
 
-    A job that is held all the while is not seen; released, it has its own place again.
+    A job that is held all the while is not counted; released, it has its own place again.
     """
     longest = max((pool.time_slice or 0 for pool in snapshot.pools), default=0)
     old = [past for past in kept if past.at + max(longest, KEPT_FOR) <= now]

@@ -1,4 +1,4 @@
-"""What attempts used, added up: amounts of slot time, and how long attempts had waited.
+"""The use of attempts, added up: amounts of slot time, and waits.
 
 A window is half open: from its first moment to before its end. Time counts where it falls into the
 window; a start, a wait, and an eviction count at their moment: a wait when it ends with the start,
@@ -73,7 +73,7 @@ def width(bound: int) -> int:
 
 
 def waits_of(count: int, total: int, buckets: Mapping[int, int]) -> Waits:
-    """Waits as they were told. Raises ValueError if they cannot be."""
+    """The waits of a stored or received histogram. Raises ValueError for impossible values."""
     plausible = all(lower_bound(bound) == bound and n > 0 for bound, n in buckets.items())
     if not plausible or sum(buckets.values()) != count or total < 0:
         raise ValueError("these are not the buckets of a histogram of waits")
@@ -81,7 +81,7 @@ def waits_of(count: int, total: int, buckets: Mapping[int, int]) -> Waits:
 
 
 class UsageGroup(NamedTuple):
-    """Whose use it is, and where."""
+    """The owner and the place of use."""
 
     project: str = ""
     submitter: str = ""
@@ -91,14 +91,14 @@ class UsageGroup(NamedTuple):
 
 
 BY = ("project", "submitter", "pool", "class")
-"""What use can be grouped by, as users name it. Instance types always stay apart, for prices."""
+"""The fields that group use, as users name them. Instance types always stay apart, for prices."""
 
 _FIELDS = {"class": "workload"}
 
 
 @dataclass(kw_only=True, slots=True)
 class Amounts:
-    """What a group has used. Times are slots multiplied by ms."""
+    """The use of a group. Times are slots multiplied by ms."""
 
     slot_ms: int = 0
     """From the admission to the end of the attempt."""
@@ -107,8 +107,8 @@ class Amounts:
     lost_ms: int = 0
     """The part of it whose work an eviction threw away."""
     lost_at_most_ms: int = 0
-    """The part of that which is the most that can be lost: of attempts that reported no checkpoint,
-    and of days that were added up before this was told apart."""
+    """The part of `lost_ms` that is only an upper bound: of attempts that reported no checkpoint,
+    and of days summed before this part was recorded."""
     jobs: int = 0
     """Jobs that started for the first time."""
     attempts: int = 0
@@ -162,7 +162,7 @@ class Window:
 
 
 def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) -> None:
-    """Add what the attempt used within the window. `until`: where an attempt that goes on ends
+    """Add the use of the attempt within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
     end = until if use.ended_at is None else use.ended_at
     spans = [window.part_of(at, end) for at in (use.admitted_at, use.running_since, use.lost_since)]
@@ -196,7 +196,7 @@ _NOTHING = Amounts()
 
 
 def by_day(uses: Iterable[AttemptUse]) -> DayTotals:
-    """What ended attempts used on each calendar day."""
+    """The use of ended attempts on each calendar day."""
     found: DayTotals = {}
     for use in uses:
         assert use.ended_at is not None
@@ -215,7 +215,7 @@ def merge(totals: Totals, more: Iterable[tuple[UsageGroup, Amounts]]) -> None:
 
 
 def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
-    """The same, with only the fields of BY that `by` names, and instance types, kept apart."""
+    """The totals by the fields of BY that `by` names, and by instance type."""
     found: Totals = {}
     kept = grouping(by)
     merge(found, ((kept(group), amounts) for group, amounts in totals.items()))
@@ -225,8 +225,8 @@ def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
 def grouping(
     by: Iterable[str], names: Callable[[UsageGroup], bool] = lambda _: True
 ) -> Callable[[UsageGroup], UsageGroup]:
-    """What reduces a group to the fields that `by` names, and the instance type; without the
-    submitter unless `names` allows it."""
+    """A function that reduces a group to the fields that `by` names, and the instance type; without
+    the submitter unless `names` allows it."""
     kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
     blank = {name: "" for name in UsageGroup._fields if name not in kept}
 

@@ -1,4 +1,4 @@
-"""One attempt: whose it is, what it held and for how long."""
+"""One attempt: its owner, its slots and its times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.timestamps import Moment
 
 _EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
-"""The causes of a stop that count as evictions. A user who gives an attempt up evicts nobody."""
+"""The causes of a stop that count as evictions. Giving up an attempt is not an eviction."""
 
 
 LONGEST = 400 * 86_400_000
@@ -21,7 +21,7 @@ LATEST = 253_402_300_799_999
 
 
 class PartUse(NamedTuple):
-    """What an attempt held in one pool."""
+    """The slots of an attempt in one pool."""
 
     pool: str
     instance_type: str
@@ -53,13 +53,13 @@ class AttemptUse:
     ended_at: Moment | None = None
     """None while the attempt holds its slots."""
     lost_since: Moment | None = None
-    """Since when the work is lost that an eviction ended: the last checkpoint that the attempt
-    reported, else its start (`lost_at_most`). None: no eviction ended it."""
+    """The start of the work lost to an eviction: the last checkpoint that the attempt reported,
+    else its start (`lost_at_most`). None: no eviction ended the attempt."""
     beneficiary: Beneficiary | None = None
-    """Whose job the attempt was evicted for."""
+    """The owner of the job that the attempt was evicted for."""
     evicted_for: str = ""
-    """That job's name; empty: it makes room for no particular job, or the record is older than this
-    field."""
+    """The beneficiary's name; empty: the stop makes room for no particular job, or the record is
+    older than this field."""
     outcome: str = ""
     """How the attempt ended (`AttemptOutcome`); empty: it goes on, or the record is older than this
     field."""
@@ -69,13 +69,13 @@ class AttemptUse:
 
     @property
     def identity(self) -> tuple[str, int, int]:
-        """Tells attempts apart, also those of two jobs that bore one name in turn."""
+        """The identity of the attempt, unique also for two jobs that had one name in turn."""
         return self.job, self.number, self.admitted_at
 
     @property
     def lost_at_most(self) -> bool:
-        """Whether less may be lost than since `lost_since`: the attempt reported no checkpoint, and
-        nobody knows of others."""
+        """Whether the loss since `lost_since` is only an upper bound: the attempt reported no
+        checkpoint."""
         return self.lost_since == self.admitted_at
 
     @property
@@ -84,8 +84,8 @@ class AttemptUse:
         return self.parts or (PartUse(self.pool, self.instance_type, self.slots),)
 
     def checked(self) -> AttemptUse:
-        """Return the ended attempt itself. Raises ValueError if no attempt can have been so: a
-        record changed by hand must not spoil a sum."""
+        """Return the ended attempt itself. Raises ValueError for impossible values: a record
+        changed by hand must not spoil a sum."""
         ended = self.ended_at
         if ended is None or not 0 <= self.admitted_at <= ended <= self.admitted_at + LONGEST:
             raise ValueError(f"no attempt lasts from {self.admitted_at} to {ended}")

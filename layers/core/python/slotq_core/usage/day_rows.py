@@ -1,9 +1,9 @@
 """The sums of a day as text, in parts of bounded size.
 
-A part stands alone: it names each text once, and its rows refer to the texts by their place. Beside
-the rows, `at_most` has one number for each: earlier versions wrote none and read past it. A part
-that this version does not know is refused whole. The store tells by a hash whether a part is as it
-was written, so no number is checked here.
+A part is self-contained: it names each text once, and its rows refer to the texts by index. Besides
+the rows, `at_most` has one number for each row: earlier versions wrote none and ignored the key. A
+part of an unknown version is refused whole. The store verifies each part by a hash, so no number is
+checked here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from slotq_core.usage.amounts import Amounts, UsageGroup, Waits
 
 Cell = tuple[str, UsageGroup, Amounts]
-"""A calendar day, and what a group used on it."""
+"""A calendar day, and the use of a group on it."""
 
 FORMAT = 1
 MOST_CHARACTERS = 250_000
@@ -89,7 +89,7 @@ def _numbers(amounts: Amounts) -> list[int]:
 
 
 def _amounts(numbers: list[Any], at_most: int | None) -> Amounts:
-    """The amounts. Of a row without its `at_most` all that is lost may be the most."""
+    """The amounts. Without `at_most`, the whole loss of a row is an upper bound."""
     (
         slot_ms,
         instance_ms,

@@ -9,10 +9,10 @@ job_changes        changes of jobs, one or many, and their outcomes
 configuration      changes of pools and limits
 document           the whole configuration as one document
 record             the record of changes
-views              what the queue answers
+views              the queue's answers
 scenario           the whole queue, written and read back
-base               what every model is derived from
-body               how a body is read, and how its faults are told
+base               the base of every model
+body               reading bodies, and reporting their faults
 pool_definition    a pool as people write it (without pydantic)
 limits_definition  the limits as people write them (without pydantic)
 strict_json        JSON from strangers (without pydantic)

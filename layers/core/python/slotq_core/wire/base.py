@@ -1,4 +1,4 @@
-"""What every model of the API is derived from, the version of their JSON, and refusals."""
+"""The base of every model of the API, the version of their JSON, and refusals."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ class ErrorView(BaseModel):
     message: str
     field: str = ""
     faults: list[FaultView] = Field(default=[])
-    """All faults of a malformed request; the message tells them too."""
+    """All faults of a malformed request; the message lists them too."""

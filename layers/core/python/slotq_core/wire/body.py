@@ -25,8 +25,8 @@ _SHOWN = 100
 def json_object(
     body: str | bytes, what: str = "a CreateTrainingJob request", *, most: int = MAX_BODY
 ) -> Mapping[str, Any]:
-    """The JSON object in a body of at most `most` bytes. Raises InvalidRequest, whose message says
-    `what` to send."""
+    """The JSON object in a body of at most `most` bytes. Raises InvalidRequest, with `what` to send
+    in its message."""
     if len(body) > most:
         raise InvalidRequest(f"the body is larger than {most:,} bytes")
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.limits import Limits, QueueUse
+from slotq_core.model.caller_limits import Limits, QueueUse
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.body import invalid, json_object
@@ -82,12 +82,12 @@ class PoolBody(BaseModel):
     """All properties of the pool, e.g. `mem_per_gpu_in_GiB`: jobs may require them and use none up.
     Jobs that already wait keep their pools."""
     checkpoints: CheckpointRule = CheckpointRule.WARN
-    """What happens to a preemptible training job without checkpoints: `warn`, `provide` a place
+    """The treatment of a preemptible training job without checkpoints: `warn`, `provide` a place
     below its own output, or refuse it (`require`)."""
     state: PoolState = PoolState.ACTIVE
     forget_limit: bool = Field(default=False, strict=True)
-    """Forget what SageMaker's refusals have shown of the pool: a smaller limit of the account, and
-    the back-off. Setting `slots` does so too."""
+    """Forget the results of SageMaker's refusals: a smaller limit of the account, and the back-off.
+    Setting `slots` does so too."""
     revision: int | None = Field(default=None, ge=0, strict=True)
     """The revision of the configuration that the caller decided on. An outdated revision is
     refused."""
@@ -117,7 +117,7 @@ class LimitsBody(BaseModel):
     priority: int = _limit("priority")
     """The largest priority that a caller may give."""
     waiting_in_all: int = _limit("waiting_in_all")
-    """The same as `waiting`, for all callers together."""
+    """As `waiting`, for all callers together."""
     lines: int = _limit("lines")
     """The most distinct lines of waiting jobs. A pass looks at each."""
     callers: list[CallerRuleBody] = Field(default_factory=list, max_length=MOST_RULES)
@@ -147,7 +147,7 @@ class LimitSettingsView(BaseModel):
 
 
 class OwnLimitsView(BaseModel):
-    """The limits that apply to the caller, and what the caller uses."""
+    """The limits of the caller, and their use."""
 
     caller: str
     counted_as: str
@@ -161,7 +161,7 @@ class OwnLimitsView(BaseModel):
 
 
 class QueueUseView(BaseModel):
-    """What all callers use together, counted at each tick."""
+    """The use of all callers together, counted at each tick."""
 
     waiting: int
     lines: int

@@ -66,7 +66,7 @@ class ChangeBody(AmendmentBody):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        amends = self.amends(it for it in AMENDMENT_KEYS if it != "tags" or not self.retry)
+        amends = self.amends(key for key in AMENDMENT_KEYS if key != "tags" or not self.retry)
         if self.cancel + self.retry + amends != 1 or (self.new_name is not None and not self.retry):
             *others, last = AMENDMENT_KEYS
             raise ValueError(
@@ -91,7 +91,7 @@ class OutcomeView(BaseModel):
     job: JobView | None = None
     """For a retry, the new job."""
     error: ErrorView | None = None
-    """The same error as the answer for this job alone. `unavailable`: the time ran out before this
+    """The error, as in the answer for this job alone. `unavailable`: the time ran out before this
     change; send it again."""
 
 

@@ -1,4 +1,4 @@
-"""The limits' definition: their names, their bounds, and the limits that they make.
+"""The definition of limits: settings, bounds, and the resulting limits.
 
 The template's parameter, the API and the table all use this definition. 0 means "no limit". In a
 rule for some callers, null means "as for everyone".
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerRule, Limits
+from slotq_core.model.caller_limits import NO_LIMITS, CallerLimits, CallerRule, Limits
 
 MOST: Mapping[str, int] = {
     "waiting": 1_000_000,
@@ -37,7 +37,7 @@ def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Li
     wanted = {**limit_settings(before or NO_LIMITS), **settings}
     number = {key: _whole(key, wanted[key], MOST[key]) for key in MOST}
     return Limits(
-        each=CallerLimits(**{key: number[key] for key in OF_A_CALLER}),
+        default=CallerLimits(**{key: number[key] for key in OF_A_CALLER}),
         waiting_in_all=number["waiting_in_all"],
         lines=number["lines"],
         rules=_rules(wanted["callers"]),
@@ -47,7 +47,7 @@ def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Li
 def limit_settings(limits: Limits) -> dict[str, Any]:
     """Every setting, as `limits_from` takes it."""
     return {
-        **{key: getattr(limits.each, key) for key in OF_A_CALLER},
+        **{key: getattr(limits.default, key) for key in OF_A_CALLER},
         "waiting_in_all": limits.waiting_in_all,
         "lines": limits.lines,
         "callers": [

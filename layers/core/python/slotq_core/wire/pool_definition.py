@@ -2,9 +2,9 @@
 
 The template's parameter, the emulator's command line and the API all use this definition. Durations
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
-without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` nobody
-takes turns, without `stall_after` nothing stalls. `suspend_grace` may also be true or "on", which
-is GRACE, and false or "off".
+without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
+take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
+GRACE, and false or "off".
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
-"""In a change of a pool: forget what SageMaker's refusals have shown of it."""
+"""In a change of a pool: forget the results of SageMaker's refusals."""
 
 
 class _Names(NamedTuple):
@@ -121,7 +121,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
 
 
 class Described(Protocol):
-    """What `clashes` looks at, in a pool of a queue or of a scenario."""
+    """The fields that `clashes` reads, of a pool of a queue or of a scenario."""
 
     @property
     def name(self) -> str: ...
@@ -165,7 +165,7 @@ def check_together(pools: Iterable[Described]) -> None:
 
 
 def read_amount(name: str, text: str) -> int | None:
-    """Return the amount of a resource or property in a text; None if there is none.
+    """Return the amount of a resource or property in a text; None if the text has none.
 
     An amount is a whole number. Of a name that ends in the unit of a size, such as
     `mem_per_gpu_in_GiB`, it may also be a size of its own, `16G` or `512M`; a part of a unit counts

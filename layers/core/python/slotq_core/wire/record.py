@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from slotq_core.model.limits import Limits
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.timestamps import iso
@@ -42,7 +42,7 @@ class ChangeView(BaseModel):
 
     revision: int
     who: str
-    """Who signed the request; SLOTQ_POOLS where the pools came from the template."""
+    """The signer of the request; SLOTQ_POOLS if the pools came from the template."""
     at: str
     pools: list[PoolChangeView]
     """The pools that differ."""
@@ -53,7 +53,7 @@ class ChangeView(BaseModel):
     entries: list[EntryChangeView] = Field(default=[])
     """The departments, projects, operators and switches that differ."""
     entries_left_out: int = 0
-    """How many more differ: an answer has bounds. Ask for fewer changes."""
+    """How many more differ: the size of an answer is bounded. Ask for fewer changes."""
 
 
 class ChangesView(BaseModel):
@@ -72,7 +72,7 @@ class Recorded:
     pools: tuple[tuple[Pool, ...], tuple[Pool, ...]]
     limits: tuple[Limits, Limits]
     sharing: tuple[Sharing, Sharing] | None
-    """None: that stayed."""
+    """None: unchanged."""
 
 
 def changes_view(changes: Iterable[Recorded]) -> ChangesView:

@@ -20,7 +20,7 @@ MOST_NAMES = 20
 _NUMBERED = re.compile(r"(?P<base>.+)-r(?P<number>[2-9]|[1-9][0-9]+)")
 
 
-def check_ended_in_vain(name: str, state: str) -> None:
+def check_retryable(name: str, state: str) -> None:
     """Raises InvalidRequest if the job has not ended, or has completed."""
     if state not in TERMINAL_STATES:
         raise InvalidRequest(
@@ -36,8 +36,8 @@ def check_ended_in_vain(name: str, state: str) -> None:
 
 
 def check_shown(name: str, withheld: Sequence[str]) -> None:
-    """Raises RequestWithheld if fields of the job's request are not shown to the caller: only those
-    who may read a request may submit the request again."""
+    """Raises RequestWithheld if fields of the job's request are not shown to the caller: only a
+    reader of the whole request may submit it again."""
     if withheld:
         raise RequestWithheld(
             f"'{name}' was submitted by another person, and only that person may see its "

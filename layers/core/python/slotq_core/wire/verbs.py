@@ -1,4 +1,4 @@
-"""The users' verbs on jobs: what each changes, for which jobs, what it needs, and in which words.
+"""The users' verbs on jobs: their changes, jobs, arguments and texts.
 
 One table. From it follow the commands (`slotq.cli.verbs.changes`), what they print, the page's
 buttons (`client_sdk/ui/src/verbs.ts`, by `make tables`) and the tables of the documentation. What a
@@ -26,7 +26,7 @@ LIVING_STATES = frozenset(JobState) - TERMINAL_STATES
 
 
 class Takes(StrEnum):
-    """What a verb takes besides the jobs."""
+    """The argument of a verb besides the jobs."""
 
     NOTHING = ""
     PRIORITY = "priority"
@@ -60,14 +60,15 @@ class Verb:
     tag: str = ""
     """With the key `tags`: the tag that has the value."""
     of_attempt: bool = False
-    """Whether the value is the number of the job's attempt, so that a repeated change is none."""
+    """Whether the value is the number of the job's attempt, so that repeating the change is
+    harmless."""
     states: frozenset[JobState]
     """The jobs that the verb is for: those that options of the command select."""
     action: Action = Action.CHANGE
-    """What the verb is to the caller's rights (`model.access.NEEDED`)."""
+    """The action that the caller needs the right to (`model.access.NEEDED`)."""
     takes: Takes = Takes.NOTHING
     metavar: str = ""
-    """What it takes, in the command's usage."""
+    """The argument in the command's usage."""
     phrase: str = ""
     """The words before `… 20 jobs?`; empty: the name."""
     label: str = ""
@@ -75,7 +76,7 @@ class Verb:
     offers: tuple[Offer, ...] = ()
     """On the page of one job; empty: it has no button."""
     of_a_group: str = ""
-    """What the button on a group's page says will happen; empty: it has none."""
+    """The announcement of the button on a group's page; empty: no button."""
     simulated: str = ""
     """The key of the change in a what-if; empty: none shows it."""
 

@@ -97,7 +97,7 @@ def meaning_of(error: ClientError) -> type[SlotQError] | None:
 
 
 def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """Return the keys of the items whose condition is false, of a cancelled transaction."""
+    """Return the keys of a cancelled transaction's items whose condition is false."""
     cause = error.__cause__
     codes = cancellation_codes(cause) if isinstance(cause, ClientError) else []
     return {
@@ -108,8 +108,8 @@ def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[t
 
 
 def with_pools(error: Conflict, pools: frozenset[str]) -> Conflict:
-    """Return the error with the pools whose ledgers were not as read; a collision of two
-    transactions stays as it is."""
+    """Return the error with the pools whose ledgers had changed; a collision of two transactions is
+    returned unchanged."""
     return error if isinstance(error, Contended) else ConditionFalse(str(error), pools=pools)
 
 
@@ -120,8 +120,8 @@ def _key_in(action: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def item_in_the_way(error: Conflict) -> dict[str, Any] | None:
-    """Return the item that the first false condition of a cancelled transaction has found, if the
-    action asked for it and there is one."""
+    """Return the item that made the first condition of a cancelled transaction false, if the action
+    requested it and the item exists."""
     cause = error.__cause__
     reasons = (
         cause.response.get("CancellationReasons", []) if isinstance(cause, ClientError) else ()
@@ -130,8 +130,8 @@ def item_in_the_way(error: Conflict) -> dict[str, Any] | None:
 
 
 def cancellation_codes(error: ClientError) -> list[str]:
-    """Return, for each action of a cancelled transaction, why it was refused; "None": it was
-    not."""
+    """Return the code of each action of a cancelled transaction; "None": this action was not
+    refused."""
     return [_code(reason) for reason in error.response.get("CancellationReasons", [])]
 
 
@@ -177,13 +177,14 @@ class TableCalls:
         at_once: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Item]:
-        """Yield the items, at most `limit`. Each page is read on demand: with `at_once`, so many
-        items at first, then each time twice as many."""
+        """Yield the items, at most `limit`. Each page is read on demand. With `at_once`, the first
+        page has that many items, and each further page twice as many."""
         for answer in self._pages(expression, limit, at_once, consistent=consistent):
             yield from answer["Items"]
 
     def scan(self, expression: Expression) -> Iterator[Item]:
-        """Yield every item that the expression admits, strongly consistent. For people only."""
+        """Yield every item that the expression admits, strongly consistent. Only for operators'
+        commands."""
         request = {**expression, "TableName": self.table, "ConsistentRead": True}
         while True:
             with translated():
@@ -233,7 +234,7 @@ class TableCalls:
         return answer["Attributes"]
 
     def replaced(self, key: Key, expression: Expression) -> Item | None:
-        """Update the item, and return its old form; None if there was none."""
+        """Update the item, and return its old form; None if it did not exist."""
         with translated():
             answer: dict[str, Item] = self._client.update_item(
                 TableName=self.table, Key=keyed(key), ReturnValues="ALL_OLD", **expression

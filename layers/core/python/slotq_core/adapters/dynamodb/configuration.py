@@ -42,8 +42,8 @@ from slotq_core.errors import (
     PoolInUse,
     Unavailable,
 )
+from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange, Ledger
@@ -57,7 +57,7 @@ _GROUP_DECISIONS, _IN_PARTS = "groupDecisions", "inParts"
 """Attributes of REVISION that passes write (`expressions.decide_about_groups`)."""
 _TRIES = 5
 _CHANGES_A_PAGE = 25
-"""Records in the first page of the record; each further page has twice as many."""
+"""Records in the first page of the history; each further page has twice as many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -410,7 +410,8 @@ def _group_decisions_of(item: Item) -> int:
 
 
 _COUNTS = ("revision", _GROUP_DECISIONS, "spentVersion")
-"""The attributes of REVISION that commits are conditioned on. A missing one has not begun."""
+"""The attributes of REVISION that commits are conditioned on. A missing one counts as not
+started."""
 
 
 def _uncounted(item: Item) -> list[str]:
@@ -470,7 +471,7 @@ def _json(limits: Limits) -> str:
 
 
 def _one(item: Item | None, reader: Callable[[Item], T], otherwise: U) -> T | U:
-    """Return what the reader makes of the item, or `otherwise` if the item is missing or
+    """Return the reader's result for the item, or `otherwise` if the item is missing or
     unreadable."""
     return next(iter(Sieve().read([item] if item else [], reader)), otherwise)
 

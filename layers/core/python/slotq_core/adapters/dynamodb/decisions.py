@@ -1,7 +1,7 @@
 """Changes of jobs on DynamoDB (`ports.decisions.Decisions`).
 
 A commit whose answer is lost may have taken effect. This is harmless: the conditions are versions,
-so the repeated commit is refused (Conflict), and the next load finds what was committed.
+so the repeated commit is refused (Conflict), and the next load finds the committed state.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ class DynamoDecisions:
         return replace(decision, kind=undo)
 
     def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
-        """Check the copies of each refused job. Either somebody else was faster, or the copy that
-        was read differs from the job; without a repair, such a copy would be refused for ever."""
+        """Check the copies of each refused job. Either another handler was faster, or the copy that
+        was read differs from the job. Such a copy would be refused permanently unless it is
+        repaired."""
         for change in changes:
             if table.job_key(change.before.name) in refused:
                 with suppress(SlotQError):

@@ -1,7 +1,7 @@
 """The groups that users have submitted (`ports.jobs.Groups`).
 
-What a pass reads of a record never changes, and an ended job never leaves its state, so what was
-read once is kept.
+The part of a record that passes read never changes, and an ended job never leaves its state, so
+both are cached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DynamoGroups:
         self._known: dict[str, StoredGroup] = {}
         """The groups of the last load."""
         self._ended: dict[str, dict[str, JobState]] = {}
-        """The ends of the members of those that are gangs, as far as they have been read."""
+        """The ends of the gangs' members, as far as they have been read."""
 
     def get(self, name: str) -> StoredGroup | None:
         """Return the record. Raises NotUnderstood."""
@@ -52,7 +52,7 @@ class DynamoGroups:
         )
 
     def openings(self) -> list[Opening]:
-        """Return the openings. One that cannot be read is left to people."""
+        """Return the openings. An unreadable one is left to an operator."""
         return Sieve().read(self._calls.query(expressions.partition(table.OPENING)), opening_of)
 
     def withdraw(self, opening: Opening) -> None:
@@ -72,7 +72,7 @@ class DynamoGroups:
 
     def of(self, names: Iterable[str]) -> Mapping[str, Group]:
         """Return these groups by name, as far as they exist. Reads only records that the last load
-        did not ask for: a group that goes on costs nothing."""
+        did not request: a continuing group costs nothing."""
         wanted = sorted(set(names) - {""})
         new = [name for name in wanted if name not in self._known]
         read = [stored for stored in self._in_parallel(self._read, new) if stored]
@@ -83,12 +83,11 @@ class DynamoGroups:
     def with_ended(
         self, groups: Iterable[Group], living: AbstractSet[str], now: int
     ) -> tuple[Group, ...]:
-        """Return the groups of the last load, a gang with what has become of its ended members.
-        `living`: jobs that the load has seen alive; `now`: its time (ms).
+        """Return the groups of the last load, gangs with the ends of their members. `living`: jobs
+        that the load has seen alive; `now`: its time (ms).
 
-        Reads each other member, and those that have ended only once. So a gang costs one read for
-        each member that has ended, and at each load one for each member that is held, backs off or
-        comes after others.
+        Reads each other member, and ended ones only once. So a gang costs one read for each ended
+        member, and at each load one for each member that is held, backs off or has dependencies.
         """
         gangs = [group for group in groups if group.max_parallel is None]
         unknown = [
@@ -112,9 +111,9 @@ class DynamoGroups:
         return whole_job(self._calls.item(table.job_key(member[1])))
 
     def _read(self, name: str) -> StoredGroup | None:
-        """Return the group without what a sweep tries: no pass asks for it, and for each sweep that
-        waits it takes up to 2 MB of the function's memory. Of a group whose rules cannot be read
-        nothing may start."""
+        """Return the group without the parameters of a sweep: no pass needs them, and each waiting
+        sweep would take up to 2 MB of the function's memory. If a group's rules are unreadable,
+        nothing of it may start."""
         try:
             stored = self.get(name)
             return None if stored is None else replace(stored, sweep=None)

@@ -1,5 +1,6 @@
-"""What was learned of pools, on DynamoDB (`ports.health.Health`): their health, what foreign
-training jobs occupy, and unexpected training jobs, remembered between two reconciliations."""
+"""The health of pools on DynamoDB (`ports.health.Health`): facts learned from SageMaker's answers,
+the slots of foreign training jobs, and unexpected training jobs, remembered between two
+reconciliations."""
 
 from __future__ import annotations
 

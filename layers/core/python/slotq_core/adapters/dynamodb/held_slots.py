@@ -1,4 +1,4 @@
-"""Read who holds and claims slots of a pool: one partition, in one read."""
+"""Read the holders and claimants of a pool's slots: one partition, in one read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Holders:
     whole: bool
     """Whether the ledger is readable."""
     yields: tuple[Yielded, ...] = ()
-    """Who has yielded to a time slice here."""
+    """Yields to a time slice in this pool."""
 
     @property
     def held(self) -> Demand:
@@ -82,8 +82,8 @@ class Holders:
 
 
 def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
-    """Return what a plan's jobs may not use in a pool whose items have stayed the same, and what is
-    wrong with the items. If the free amount is unknown, nothing is free."""
+    """Return the amount that a plan's jobs may not use in a pool whose items have stayed the same,
+    and the faults of the items. If the free amount is unknown, nothing is free."""
     explained = read.adds_up or (
         read.unreadable_copies and min(read.unexplained.values(), default=0) >= 0
     )

@@ -37,7 +37,7 @@ _SUBMIT_TRIES = 4
 
 
 class DynamoJobs:
-    """The jobs. A job whose item cannot be read is mended from its copies on the way."""
+    """The jobs. An unreadable job's item is repaired from its copies during the read."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class DynamoJobs:
     def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
         """Return the jobs that wait in these projects, in the order of JobState, the latest entry
         first. Reads their lines alone, and those of other versions. None: these hold more jobs than
-        `limit`, or nobody has counted them."""
+        `limit`, or are not counted."""
         if "" in projects:
             return None
         sieve = Sieve()

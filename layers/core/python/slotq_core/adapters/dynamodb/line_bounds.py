@@ -22,11 +22,11 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import NoSuchLine
 
 KEPT_FOR = 600_000
-"""How long a touch saves the next one (ms): far less than `layout.lines.LINE_KEPT`."""
+"""How long (ms) a touch replaces further ones: far less than `layout.lines.LINE_KEPT`."""
 
 MOST_KEPT = 10_000
-"""Most lines that are remembered, some megabytes of names. When there are more, all are forgotten:
-each costs one call again."""
+"""Maximum number of remembered lines: some megabytes of names. Beyond that, all are forgotten: each
+costs one call again."""
 
 
 class LineBounds:
@@ -37,7 +37,7 @@ class LineBounds:
 
     def returned(self, lines: Iterable[str], *, now: int | None = None) -> None:
         """Announce that stored jobs are about to enter these lines. The transaction that puts them
-        there comes after this, within the life of the handler. `now`: ms; None: by the clock."""
+        there follows, within the life of the handler. `now`: ms; None: by the clock."""
         for line in sorted(set(lines)):
             at = self._clock() if now is None else now
             self._calls.update(table.line_key(line), expressions.return_to_line(at))
@@ -71,7 +71,7 @@ class LineBounds:
             self._calls.update(key, expressions.on_condition(mended, unchanged))
 
     def raise_to(self, line: StoredLine, first: str | None, *, now: int) -> bool:
-        """Raise the line's bound where this is allowed and worth a write, or mend a broken one.
+        """Raise the line's bound if this is allowed and worth a write, or repair a broken one.
         Return whether a write was made. `first` and `now` as in `StoredLine.higher_bound`."""
         if line.broken:
             self.returned([line.name])
@@ -84,7 +84,7 @@ class LineBounds:
         return bool(bound)
 
     def remove(self, line: StoredLine, *, now: int) -> None:
-        """Remove a line that is empty, unless somebody has touched it within `LINE_KEPT`."""
+        """Remove a line that is empty, unless it was touched within `LINE_KEPT`."""
         if line.touched is not None and line.outlived(now):
             untouched = expressions.line_untouched(line.touched)
             with suppress(Conflict):  # Somebody has touched the line since.
@@ -92,8 +92,8 @@ class LineBounds:
 
 
 class TouchedLines:
-    """The lines that this process touched lately, so that a submission to one of them saves a call:
-    by line, when a submission touched it last, by the submission's own clock."""
+    """The lines that this process has touched recently, so that a submission to one of them saves a
+    call: by line, the time of the last touch by a submission, by its own clock."""
 
     def __init__(self) -> None:
         self._at: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Departments, projects and operators, as documents that are written once and never changed.
 
-A document's key is a hash of its contents, and the REVISION item names the document that counts. So
-a change of a thousand projects is complete at the moment when REVISION changes, and one that is
-interrupted has changed nothing. The record of changes names the documents before and after.
+A document's key is a hash of its contents, and the REVISION item names the current document. So a
+change of a thousand projects takes effect at once when REVISION changes, and an interrupted change
+has no effect. The history names the documents before and after each change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PART = 350_000
 """Size (bytes) of a part: DynamoDB limits an item to 400 KB."""
 
 _KEPT = 3
-"""Documents that are kept once read: each change in the record begins where the next one ended."""
+"""Number of cached documents: each change in the history begins with the next one's document."""
 
 
 def name_of(sharing: Sharing) -> str:
@@ -35,7 +35,7 @@ class SharingDocuments:
 
     def read_again(self, name: str) -> Sharing:
         """Return the document. Raises ConfigurationLost if it is missing or unreadable: without it
-        nobody knows who may use how much, so nothing may start."""
+        no quota is known, so nothing may start."""
         if not name:
             return NO_SHARING
         parts = self._calls.query(expressions.partition_from(table.CONFIG, _prefix(name)))

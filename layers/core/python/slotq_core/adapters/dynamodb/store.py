@@ -34,8 +34,7 @@ __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "ti
 
 
 class DynamoStore:
-    """The store on DynamoDB. Instances keep no state but memories that save calls, and are
-    interchangeable."""
+    """The store on DynamoDB. Instances hold nothing but caches, and are interchangeable."""
 
     def __init__(
         self,

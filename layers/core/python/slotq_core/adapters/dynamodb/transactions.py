@@ -61,9 +61,10 @@ def fitting(
     part: Part | None,
     most_actions: int,
 ) -> int:
-    """Return how many of these changes, the first ones, take at most `most_actions`; at least one.
+    """Return how many of these changes, from the first on, take at most `most_actions`; at least
+    one.
 
-    `part`: the part of which these would be, also if they would be all of it.
+    `part`: the part that they would be, even if they were all of it.
     """
     if len(changes) == 1:
         return 1
@@ -132,7 +133,7 @@ def _ledger_actions(
 
 
 def _group_actions(name: str, seen: int | None, part: Part | None) -> Iterator[Action]:
-    """Yield what puts decisions about groups in order, and keeps one that is made in parts."""
+    """Yield the actions that order decisions about groups, and that store a decision in parts."""
     opens, closes = part is not None and part.opens, part is not None and part.closes
     if seen is not None or closes:
         counted = expressions.decide_about_groups(seen, opens=opens, closes=closes)
@@ -149,11 +150,10 @@ def _group_actions(name: str, seen: int | None, part: Part | None) -> Iterator[A
 
 
 def _yield_actions(name: str, changes: Sequence[Change]) -> Iterator[Action]:
-    """Yield the actions that keep who yields to a time slice, one for each project, user, rank and
+    """Yield the actions that store yields to a time slice, one for each project, user, rank and
     pool.
 
-    They have no condition: the decision's own, on the pool's ledger, puts such transactions in
-    order.
+    They have no condition: the decision's own, on the pool's ledger, orders such transactions.
     """
     kept = {table.yield_key(pool, this): this for pool, this in yields_in(changes)}
     for key, this in kept.items():
@@ -161,8 +161,8 @@ def _yield_actions(name: str, changes: Sequence[Change]) -> Iterator[Action]:
 
 
 def activity_of(written: object) -> str:
-    """Return a short hash of what a transaction writes. A job's version only rises, so no two
-    transactions have the same, also if a backup was restored in between."""
+    """Return a short hash of a transaction's contents. A job's version only rises, so no two
+    transactions have the same hash, even after a restored backup."""
     return hashlib.sha256(json.dumps(written, sort_keys=True, default=str).encode()).hexdigest()[
         :16
     ]

@@ -18,11 +18,11 @@ class DynamoScheduler:
         self._calls = calls
 
     def bump(self) -> int | None:
-        """Raise the generation, and return when the lease that is held ends (ms).
+        """Raise the generation, and return when the current lease ends (ms).
 
-        The update itself returns the lease, so there is no moment in between: a holder seen here
-        has not ended its lease yet, and ending it depends on the generation. The holder may have
-        died: then the next tick runs the pass, as soon as the lease is over.
+        The update itself returns the lease, so both belong to one moment: a holder seen here has
+        not ended its lease yet, and ending it depends on the generation. If the holder has died,
+        the next tick runs the pass after the end of the lease.
         """
         try:
             wake = self._calls.updated(table.wake_key(), expressions.raise_generation())
@@ -33,10 +33,10 @@ class DynamoScheduler:
         return None
 
     def _bump_and_take_lease(self, holder: str, now: int, until: int) -> int | None:
-        """Raise the generation, and take the lease by the same call if nobody holds it.
+        """Raise the generation, and take the lease by the same call if it is free.
 
-        A lease that is held may have run out, or be this holder's own. No update can depend on that
-        and raise the generation all the same, so a second call takes such a lease.
+        A held lease may have run out, or be this holder's own. No update can depend on that and
+        raise the generation in any case, so a second call takes such a lease.
         """
         try:
             wake = self._calls.updated(
@@ -98,7 +98,7 @@ class DynamoScheduler:
 
 def _counted(generation: Value) -> int | None:
     """Return the generation; None if bumps cannot have produced the value. A pass could never
-    finish such a generation, and passes would repeat without end."""
+    finish such a generation, and passes would repeat endlessly."""
     with suppress(*UNREADABLE):
         return counted(generation)
     return None

@@ -9,8 +9,8 @@ from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
+from slotq_core.model.caller_limits import NO_LIMITS, Limits
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange
@@ -107,5 +107,5 @@ class MemoryConfiguration:
 
 
 def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
-    """Return what decides admission; None if there is no such pool."""
+    """Return what decides admission; None if the pool does not exist."""
     return (pool.capacity, pool.state) if pool else None

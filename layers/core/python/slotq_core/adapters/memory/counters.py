@@ -7,8 +7,8 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
+from slotq_core.model.caller_limits import NOTHING_USED, CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
-from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter
 
@@ -19,8 +19,8 @@ class MemoryCounters:
     def __init__(
         self, jobs: Callable[[], Sequence[Job]], lines: Callable[[], Mapping[str, str]]
     ) -> None:
-        """Set up the counters. `jobs` returns all stored jobs; `lines` returns the lines, each with
-        the mark of its opener."""
+        """`jobs` returns all stored jobs; `lines` returns the lines, each with the mark of its
+        opener."""
         self._jobs, self._lines = jobs, lines
         self._lock = threading.Lock()
         self._waiting: dict[str, int] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from slotq_core.adapters.scripts import report_in
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.ports.surroundings import Clock
 
 
@@ -29,7 +29,7 @@ class MemoryScripts:
         return True
 
     def write(self, training_job: str, content: bytes) -> None:
-        """Let the attempt's script write its report now."""
+        """Write the attempt's report now, as its script would."""
         self._written[training_job] = content, self._clock.now()
 
     def report(self, attempt: Attempt) -> Report | None:

@@ -1,5 +1,6 @@
-"""What the facets of a store in memory share, behind one lock; and an index for a pass: ordered
-lines, claimants, active jobs, and jobs that wait for a time. It saves a scan of all jobs."""
+"""The state shared by the facets of a store in memory, behind one lock; and an index for passes:
+ordered lines, claimants, active jobs, and jobs that wait for a time. It saves a scan of all
+jobs."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import opener_mark
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.limits import opener_mark
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
@@ -146,9 +148,9 @@ class State:
         return [self.jobs[name] for name in names]
 
     def pools_now(self) -> list[Pool]:
-        """Return the pools with what was learned of them."""
+        """Return the pools with their learned health."""
         return [
-            replace(
+            copied(
                 pool,
                 foreign=self.foreign.get(pool.name, Demand()),
                 health=self.health.get(pool.name, HEALTHY),
@@ -176,7 +178,7 @@ class State:
         self.ledgers[pool] = Ledger(version=ledger.version + 1, used=ledger.used + gained)
 
     def lines(self) -> set[str]:
-        """Return the lines that jobs wait in, or come to without anybody's doing."""
+        """Return the lines that jobs wait in, or will enter by themselves."""
         coming = (line_of(job) for job in self.jobs.values() if job.comes_to_line)
         return {*self.index.lines(), *coming}
 
@@ -185,7 +187,7 @@ class State:
             return {line: self.openers.get(line, "") for line in self.lines()}
 
     def check_line(self, job: Job, *, opens_line: bool, opener: str) -> bool:
-        """Return whether the job opens a line that somebody pays for. Raise NoSuchLine if it may
+        """Return whether the job opens a line that counts for a caller. Raise NoSuchLine if it may
         open none."""
         if opens_line and not opener:
             return False

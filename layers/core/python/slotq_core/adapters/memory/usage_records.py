@@ -1,4 +1,4 @@
-"""The record of use in memory, as text like the real one's."""
+"""The usage records in memory, in the text form of the real store."""
 
 from __future__ import annotations
 

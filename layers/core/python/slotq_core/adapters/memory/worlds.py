@@ -138,8 +138,7 @@ class MemoryWorlds:
         )
 
     def _groups_of(self, names: Iterable[str], now: int) -> dict[str, Group]:
-        """Return the groups of these names that users have submitted, a gang with what has become
-        of its ended members."""
+        """Return the groups of these names, gangs with the ends of their members."""
         kept = (self._groups.get(name) for name in sorted(set(names) - {""}))
         return {stored.group.name: self._with_ended(stored, now) for stored in kept if stored}
 

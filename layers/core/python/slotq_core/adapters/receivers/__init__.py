@@ -1,5 +1,5 @@
 """Those who get messages (`ports.notices.Receivers`).
 
 sending  SNS, Slack and webhooks, and the secrets that these need
-https    one careful request to an address of somebody else's choice
+https    one restricted request to an address that an operator has configured
 """

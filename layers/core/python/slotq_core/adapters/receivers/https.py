@@ -86,7 +86,7 @@ class _Plain(http.client.HTTPConnection):
         self.address = address
         self.cut_off = False
         self.left: Callable[[], float] = lambda: DEADLINE
-        """The seconds that are left for everything."""
+        """The seconds left until DEADLINE."""
 
     def connect(self) -> None:
         if self.left() <= 0:
@@ -113,8 +113,8 @@ class _Encrypted(_Plain):
 
 
 def _within(left: Callable[[], float], resolve: Resolve) -> Resolve:
-    """Look a name up in the time that is left. Nothing can end a look-up, so one that takes too
-    long is left alone in its thread. Raises NotDelivered."""
+    """Look a name up within the remaining time. A look-up cannot be interrupted, so a slow one is
+    abandoned in its thread. Raises NotDelivered."""
 
     def looked_up(host: str, port: int) -> list[str]:
         found: list[list[str]] = []

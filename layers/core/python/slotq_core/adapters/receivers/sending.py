@@ -14,7 +14,7 @@ from slotq_core.notices.channels import CHANNELS, Sending, ServiceCall
 from slotq_core.notices.payloads import Message
 
 KEPT = 300_000
-"""How long (ms) a secret that was read is used: a changed one counts five minutes later."""
+"""How long (ms) a secret is cached: a changed secret takes effect five minutes later."""
 
 _LONGEST = 4096
 
@@ -51,7 +51,8 @@ class Secrets:
 
 
 def reason(error: Exception) -> str:
-    """Return AWS's code of an error, or the error's kind. Never its text, which may quote."""
+    """Return AWS's code of an error, or the error's kind. Never the text, which may contain
+    secrets."""
     answer = getattr(error, "response", None)
     code = answer.get("Error", {}).get("Code") if isinstance(answer, dict) else None
     return str(code or type(error).__name__)[:100]

@@ -18,7 +18,7 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in, quota_in
 from slotq_core.errors import NotUnderstood
-from slotq_core.model.reports.report import MOST_FINAL, final_metrics
+from slotq_core.model.reports import MOST_FINAL, final_metrics
 from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
 
@@ -85,7 +85,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
 
 
 def _metrics(detail: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the final metrics, the first `MOST_FINAL`. What has another form is left out."""
+    """Yield the final metrics, the first `MOST_FINAL`. Malformed ones are left out."""
     metrics = detail.get("FinalMetricDataList")
     for metric in (metrics if isinstance(metrics, list) else [])[:MOST_FINAL]:
         if isinstance(metric, Mapping) and isinstance(name := metric.get("MetricName"), str):
@@ -104,7 +104,7 @@ _TIMES = ("CreationTime", "TrainingStartTime", "TrainingEndTime", "LastModifiedT
 
 
 def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
-    """Yield what is unknown or missing in the detail. The observation still counts."""
+    """Yield the unknown or missing parts of the detail. The observation is still valid."""
     if secondary and secondary not in _SECONDARY:
         yield f"unknown SecondaryStatus '{secondary[:40]}'"
     times = {key: _milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}

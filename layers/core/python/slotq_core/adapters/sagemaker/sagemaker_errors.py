@@ -202,7 +202,8 @@ RELEASED = "slotq-released"
 """What a script writes to /opt/ml/output/failure to give its slots back."""
 
 PENDED_OUT = "MaxPendingTimeExceeded"
-"""The queue's own word for a training job that SageMaker stopped because it pended too long."""
+"""The queue's own word for a training job that SageMaker stopped because it was pending too
+long."""
 
 OUTCOMES: tuple[OutcomeRow, ...] = (
     OutcomeRow(

@@ -1,5 +1,5 @@
-"""What a change of the configuration is refused for.
+"""Checks of a changed configuration.
 
-references    what projects name and a change would remove
+references    pools, resources and projects in use that the change would remove
 subscription  quotas that departments, pools or running jobs contradict
 """

@@ -1,11 +1,11 @@
-"""What a configuration names, and a change of its pools or projects would remove."""
+"""References to pools, resources and projects that a change would remove."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from slotq_core.admission.contents import counting
+from slotq_core.admission.instance_contents import counting
 from slotq_core.errors import PoolInUse, ProjectInUse
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Sharing
@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 def check(before: Settings, after: Settings) -> None:
     """Raises PoolInUse if the change removes a pool, or the last of a resource, that a department,
     a project or a user's limits name, and ProjectInUse if it removes a project that a notification
-    names. Otherwise nobody could say any more what these are of."""
+    names. These references would have no meaning any more."""
     gone = _there(before, after.sharing) - _there(after, after.sharing)
     lost = (
         [reference for reference in _references(after.sharing) if reference[2:] in gone]
@@ -43,7 +43,7 @@ def check(before: Settings, after: Settings) -> None:
 
 
 def _there(settings: Settings, sharing: Sharing) -> set[tuple[str, str]]:
-    """Return the projects, the pools, and the resources that they have with these quotas."""
+    """Return the projects, the pools, and the pools' resources under these quotas."""
     pools = counting(settings.pools, sharing)
     projects = {("project", project.name) for project in settings.sharing.projects}
     resources = {("resource", name) for pool in pools for name in {"slots", *pool.capacity}}
@@ -68,8 +68,8 @@ def _references(sharing: Sharing) -> Iterator[Reference]:
         yield Reference(f"notification '{rule.name}'", "'for'", "project", rule.project)
 
 
-def _amounts(owner: str, it: Project | Department) -> Iterator[Reference]:
-    for key, amounts in (("quota", it.quota or {}), ("limit", it.limit)):
+def _amounts(owner: str, entity: Project | Department) -> Iterator[Reference]:
+    for key, amounts in (("quota", entity.quota or {}), ("limit", entity.limit)):
         for scope, of_scope in amounts.items():
             if scope != EVERYWHERE:
                 yield Reference(owner, key, "pool", scope)

@@ -1,7 +1,7 @@
 """The rules that keep quotas honest (`Subscription`), with their numbers, per pool and resource.
 
-A change is refused only for numbers that it makes worse. So what an operator has once allowed, or
-what capacity has become, never blocks another change.
+A change is refused only for numbers that it makes worse. So an earlier exception, or a change of
+capacity, never blocks another change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slotq_core.admission.contents import counting
+from slotq_core.admission.instance_contents import counting
 from slotq_core.errors import Oversubscribed
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -20,7 +20,7 @@ from slotq_core.model.sharing import Sharing, Subscription
 from slotq_core.wire.document.settings import Settings
 
 Held = Mapping[str, Mapping[str, Demand]]
-"""What jobs hold: by project, then by pool."""
+"""The amounts that jobs hold: by project, then by pool."""
 
 MOST_LISTED = 50
 """The most numbers that a refusal lists."""
@@ -30,11 +30,11 @@ _NOTHING = Demand()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingsInUse:
-    """What the rules look at: the settings, and what runs under them."""
+    """The input of the rules: the settings, and what runs under them."""
 
     settings: Settings
     held: Held = field(default_factory=dict)
-    """What running jobs hold that nobody may evict."""
+    """The amounts held by running jobs that may not be evicted."""
 
     @property
     def sharing(self) -> Sharing:
@@ -45,7 +45,7 @@ class Number(NamedTuple):
     """One number that has a bound. The rule is broken where `amount` is above `bound`."""
 
     path: str
-    """Where the document has it."""
+    """The path in the document."""
     said: str
     """The sentence, with the numbers."""
     amount: int
@@ -62,7 +62,7 @@ Numbers = dict[Key, Number]
 
 
 def check(before: SettingsInUse, after: SettingsInUse) -> None:
-    """Raises Oversubscribed with every number that the change brings above its bound, or further
+    """Raises Oversubscribed with every number that the change raises above its bound, or further
     above it."""
     faults = [
         (number.path, f"{number.said} (rule {rule.value})")
@@ -76,13 +76,13 @@ def check(before: SettingsInUse, after: SettingsInUse) -> None:
 
 
 def held_by_fixed(active: Iterable[Job]) -> Held:
-    """Return what jobs hold that nobody may evict. What is stopping comes free by itself."""
+    """Return the amounts held by jobs that may not be evicted. Stopping jobs do not count."""
     fixed = (job for job in active if not job.evictable and job.state is not JobState.STOPPING)
     return held_by_projects(fixed)
 
 
 def held_by_projects(active: Iterable[Job]) -> Held:
-    """Return what active jobs hold, by project and pool."""
+    """Return the amounts that active jobs hold, by project and pool."""
     held: dict[str, dict[str, Demand]] = {}
     for job in active:
         of_project = held.setdefault(job.project, {})
@@ -92,7 +92,7 @@ def held_by_projects(active: Iterable[Job]) -> Held:
 
 
 def moved(held: Held, name: str, to: str) -> Held:
-    """Return the same after the jobs of one project have moved to another."""
+    """Return the amounts after the jobs of one project have moved to another."""
     rest = {project: pools for project, pools in held.items() if project != name}
     mine, other = held.get(name, {}), held.get(to, {})
     together = {
@@ -109,8 +109,8 @@ def _made_worse(rule: Subscription, before: Numbers, after: Numbers) -> Iterator
 
 
 def _asked(rule: Subscription, was: Number | None, number: Number) -> bool:
-    """Whether the rule is asked. Two rules have the same numbers, and tell apart who has changed
-    them."""
+    """Whether to check the rule. Two rules check the same numbers; which one applies depends on who
+    changed them."""
     match rule:
         case Subscription.PROJECTS_WITHIN_DEPARTMENT:
             return was is None or number.amount > was.amount
@@ -138,7 +138,7 @@ def _within_pools(current: SettingsInUse) -> Numbers:
 
 
 def _above_running(current: SettingsInUse) -> Numbers:
-    """No quota of a project is less than what its running jobs hold that nobody may evict."""
+    """No project's quota is below the use of its running jobs that may not be evicted."""
     by_scope, resources = _scoped(current), _resources(current.sharing)
     numbers: Numbers = {}
     for place, project in enumerate(current.sharing.projects):
@@ -147,7 +147,7 @@ def _above_running(current: SettingsInUse) -> Numbers:
                 quota = project.quota.get(scope, _NOTHING)
                 said = (
                     f"project '{project.name}' has a quota of {quota[resource]} {resource} "
-                    f"{_in(scope)}, and its running jobs that nobody may evict hold "
+                    f"{_in(scope)}, and its running jobs that may not be evicted hold "
                     f"{held[resource]}"
                 )
                 path = f"projects[{place}].quota{_of(scope)}"
@@ -215,14 +215,14 @@ def _owners(sharing: Sharing) -> Iterator[tuple[str, Project | Department]]:
 
 
 def _resources(sharing: Sharing) -> tuple[str, ...]:
-    """Return the resources that count in quotas: those that a quota names. Plans see it so too."""
+    """Return the resources that count in quotas, as in plans: those that a quota names."""
     quotas = (owner.quota or {} for _, owner in _owners(sharing))
     named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
     return tuple(sorted(named)) or ("slots",)
 
 
 def _scoped(current: SettingsInUse) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
-    """Return what turns amounts by pool into amounts by the scopes of the quotas."""
+    """Return a function from amounts by pool to amounts by the scopes of the quotas."""
     owners = [owner for _, owner in _owners(current.sharing)]
     scopes = {scope for owner in owners for scope in (*(owner.quota or {}), *owner.limit)}
     if scopes - {EVERYWHERE}:

@@ -2,18 +2,18 @@
 
 The policy produces them, `wire` carries them, people read `sentence`.
 
-    base              what every reason has
+    reason            what every reason has
     room              no room: what the job needs and what its pools have
     unavailable       its pools take nothing now, or a right is missing
     limits            a quota, a limit, a budget, a concurrency setting or a rule of the project
     gang_incomplete   its gang cannot start
     stalled           a running attempt reports nothing: why it is warned of, or stopped
     waits_for_others  others come first, or its time has not come
+    outlook           what a waiting job could have, and when
 """
 
 from __future__ import annotations
 
-from slotq_core.model.reasons.base import Number, Reason, codes, units
 from slotq_core.model.reasons.gang_incomplete import (
     EndangersItsGang,
     GangBlocked,
@@ -31,6 +31,7 @@ from slotq_core.model.reasons.limits import (
     UserLimitReached,
     WaitsForApproval,
 )
+from slotq_core.model.reasons.reason import Number, Reason, codes, units
 from slotq_core.model.reasons.room import (
     HeldForOthers,
     LowerRankedProtected,

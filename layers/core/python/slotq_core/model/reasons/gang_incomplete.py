@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import (
+from slotq_core.model.reasons.reason import (
     Number,
     Reason,
     in_jobs,
@@ -17,7 +17,7 @@ from slotq_core.model.reasons.base import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lacks:
-    """A member of a gang, or a part of a job, for which its pool has no room, and who holds it."""
+    """A member of a gang, or a part of a job, for which its pool has no room, and the holder."""
 
     member: str
     """The member; of a job in parts, the job."""
@@ -27,7 +27,7 @@ class Lacks:
     """The member's site; empty: it has no other name than the job's."""
     member_needs: int
     pool_free: int
-    """What is free there beside the other members."""
+    """The amount free there besides the other members."""
     resource: str = "slots"
     """The resource that the numbers count."""
     holder: str = ""
@@ -42,9 +42,9 @@ class Lacks:
         text = f"{where} has {self.pool_free} free for {self.member}, which needs {needs}"
         if not self.holder:
             return text
-        whose = f" of project {self.holder_project}" if self.holder_project else ""
+        of_project = f" of project {self.holder_project}" if self.holder_project else ""
         more = f" and {in_jobs(self.other_holders)} more hold" if self.other_holders else " holds"
-        return f"{text}; {self.holder}{whose}{more} slots there"
+        return f"{text}; {self.holder}{of_project}{more} slots there"
 
     def numbers(self) -> dict[str, Number]:
         return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotq_core.model.projects import Beyond, hours
-from slotq_core.model.reasons.base import Reason, in_jobs, in_slots, units
+from slotq_core.model.reasons.reason import Reason, in_jobs, in_slots, units
 from slotq_core.timestamps import iso
 
 
@@ -94,7 +94,7 @@ class BudgetSpent(Reason):
     budget: int
     """Slots multiplied by seconds."""
     until: int
-    """When the budget begins anew (ms)."""
+    """When the budget is reset (ms)."""
     beyond: str
     """`soft` or `hard`."""
 
@@ -162,5 +162,5 @@ class StartForbidden(Reason):
     def sentence(self) -> str:
         return (
             f"is held, because the rules of project {self.project} forbid its start: {self.rules}. "
-            "Release it when the rules allow it again, or submit it anew"
+            "Release it when the rules allow it again, or submit it again"
         )

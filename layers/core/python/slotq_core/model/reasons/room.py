@@ -1,11 +1,12 @@
-"""There is no room: what the job needs and what its pool has."""
+"""Reasons of a job without room: its demand and the amounts of its pool."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import (
+from slotq_core.model.reasons.gang_incomplete import Lacks
+from slotq_core.model.reasons.reason import (
     WITHIN_SHARES_START,
     Number,
     Reason,
@@ -14,7 +15,6 @@ from slotq_core.model.reasons.base import (
     share_used,
     units,
 )
-from slotq_core.model.reasons.gang_incomplete import Lacks
 from slotq_core.timestamps import iso
 
 
@@ -119,10 +119,10 @@ class Reserved(Reason):
     theirs then still start. Empty: nothing behind the job starts."""
 
     def sentence(self) -> str:
-        whose = f" of project {self.project}" if self.project else ""
+        of_project = f" of project {self.project}" if self.project else ""
         others = f"; {WITHIN_SHARES_START}" if self.project else ""
         return (
-            f"pool {self.pool} starts nothing{whose} behind this job until the job has its "
+            f"pool {self.pool} starts nothing{of_project} behind this job until the job has its "
             f"{in_slots(self.needed)}; {self.free} free so far{others}"
         )
 

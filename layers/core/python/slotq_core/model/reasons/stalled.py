@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason
+from slotq_core.model.reasons.reason import Reason
 from slotq_core.timestamps import iso, lasting
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason, in_slots
+from slotq_core.model.reasons.reason import Reason, in_slots
 from slotq_core.timestamps import iso
 
 
@@ -105,8 +105,8 @@ class RightsMissing(Reason):
     cause: str
 
     def sentence(self) -> str:
-        whose = f"execution role {self.role}" if self.role else "the queue"
-        return f"{whose} lacks {self.action} in pool {self.pool}; {self._next()}: {self.cause}"
+        principal = f"execution role {self.role}" if self.role else "the queue"
+        return f"{principal} lacks {self.action} in pool {self.pool}; {self._next()}: {self.cause}"
 
     def _next(self) -> str:
         if self.until is not None:

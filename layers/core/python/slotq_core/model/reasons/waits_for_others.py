@@ -1,4 +1,4 @@
-"""It is not the job's turn: others come first, or the job waits for a time."""
+"""Reasons of a job whose turn has not come: other jobs come first, or it waits for a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotq_core.model.jobs import GROUP_END
-from slotq_core.model.reasons.base import Number, Reason
+from slotq_core.model.reasons.reason import Number, Reason
 from slotq_core.timestamps import iso
 
 MOST_REPEATED = 240
@@ -25,7 +25,7 @@ class BehindInLine(Reason):
     head: str = ""
     """The first job of the line that is blocked; empty: it was not examined."""
     head_waits: Reason | None = None
-    """Why that job waits. What it waits for, this job waits for as well. Set only with `head`."""
+    """Why that job waits; this job waits for the same. Set only with `head`."""
 
     def sentence(self) -> str:
         ahead = self._ahead()

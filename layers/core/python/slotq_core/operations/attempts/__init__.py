@@ -1,8 +1,8 @@
-"""What becomes of attempts.
+"""The life of attempts.
 
-listening     reports of training scripts that decide something
-suspends      asks scripts to release their slots, and knows when a grace is over
-pool_lessons  what an outcome teaches about a pool
-rights_report  missing rights, for those who can give them
-gang_starts   environment variables for the members of a gang
+listening      reads reports of training scripts that may change a decision
+suspends       asks scripts to release their slots, and decides when a grace is over
+pool_lessons   updates a pool's health from an outcome
+rights_report  reports missing rights to operators
+gang_starts    environment variables for the members of a gang
 """

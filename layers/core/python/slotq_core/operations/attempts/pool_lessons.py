@@ -1,5 +1,5 @@
 """Update a pool's health from a committed change: missing capacity, a missing right, and the return
-of each. An update that is lost with its handler costs one more start."""
+of each. If the handler dies before the update, the next start repeats the lesson."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Lessons:
         return (_begins_to_run(change) and self._keep(live.pool, after_a_start)) or learned
 
     def unanswered(self, attempt: Attempt, answer: CallResult) -> None:
-        """Record that a missing right hides whether the create took effect. Nothing else starts in
-        the pool meanwhile."""
+        """Record that a missing right hides the outcome of the create. Nothing else starts in the
+        pool meanwhile."""
         self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
 
     def _of_an_end(self, change: Change, ended: Attempt, answer: CallResult) -> bool:
@@ -87,7 +87,7 @@ class Lessons:
         return pool is not None and self._set(name, pool.health, learned(pool))
 
     def _keep(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
-        """Record what follows from the health alone: the pool need not be read for that. A healthy
+        """Record a lesson that depends on the health alone, so the pool is not read. A healthy
         pool, as most are, costs one read."""
         health = self._health.get(name)
         return self._set(name, health, learned(health))

@@ -1,9 +1,8 @@
-"""Ask the scripts of evicted jobs to release their slots, and know when a grace is over.
+"""Ask the scripts of evicted jobs to release their slots, and decide when a grace is over.
 
-The order to stop, with the end of the grace, is durable before anything else happens. Then comes
-the marker, then the request for a pass at the end of the grace. All may be repeated: a later
-handler asks again where the handler of the order may have died, and any pass after the grace stops
-what has not released.
+First the order to stop, with the end of the grace, is stored. Then the marker is written, then a
+pass is requested for the end of the grace. All steps may be repeated: a later handler asks again if
+the first may have died, and any pass after the grace stops a job that has not released its slots.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from slotq_core.timestamps import FAR_OFF
 
 
 class Suspends:
-    """Asked suspends, as this process knows them."""
+    """Asked suspends, and what this process remembers of them."""
 
     def __init__(
         self, jobs: StoredJobs, scripts: Scripts, notifier: Notifier, clock: Clock
@@ -75,8 +74,8 @@ class Suspends:
             self._notifier.wake_at(at)
 
     def _placed(self, job: Job, attempt: Attempt) -> Attempt:
-        """The attempt with the place of its checkpoints. An earlier version did not keep it while
-        the attempt ran."""
+        """The attempt with its checkpoint location. An earlier version did not store this while the
+        attempt ran."""
         if attempt.checkpoints:
             return attempt
         try:

@@ -39,7 +39,7 @@ def notification_warnings(settings: Settings, mode: NotificationMode) -> list[st
         return []
     return [
         (
-            "nobody is told anything: update the stack with the parameter Notifications=true "
+            "no notification is sent: update the stack with the parameter Notifications=true "
             "(docs/notifications.md)"
         )
     ]

@@ -1,7 +1,7 @@
-"""Change the configuration, on the record: who, when, before, after.
+"""Change the configuration, and record author, time, before and after of each change.
 
-Every change goes one way (`change`): from what is configured now to what shall be, by a function.
-Each is conditioned on the revision that it was decided on, so that two concurrent changes never
+Every change goes through `change`: a function computes the wanted configuration from the current
+one. The commit is conditioned on the revision that the function saw, so concurrent changes never
 overwrite each other.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
-from slotq_core.admission.contents import declared
+from slotq_core.admission.instance_contents import declared
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -47,7 +47,7 @@ from slotq_core.wire.pool_definition import FORGET_LIMIT, check_name, check_toge
 _TRIES = 5
 
 Planned = Callable[[Settings], Settings]
-"""Returns what shall be configured, for what is configured now. May raise Refused."""
+"""Returns the wanted configuration for the current one. May raise Refused."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,7 @@ class AppliedSettings:
     revision: int
     """The current revision: a new one only if something was written."""
     moved: int = 0
-    """Jobs that have another project now."""
+    """Jobs that were moved to another project."""
 
 
 class Configurator:
@@ -166,9 +166,9 @@ class Configurator:
     def remove_project(
         self, name: str, *, by: str, seen: int | None = None, move_to: str | None = None
     ) -> AppliedSettings:
-        """Remove a project, after its jobs have become those of `move_to`. Raises what `change`
-        raises, NoSuchProject, and InvalidRequest. A removal that was interrupted can be repeated,
-        also if only jobs are left."""
+        """Remove a project, after moving its jobs to `move_to`. Raises what `change` raises,
+        NoSuchProject, and InvalidRequest. An interrupted removal can be repeated, even if only jobs
+        are left."""
 
         def planned(now: Settings) -> Settings:
             if now.sharing.project(name) is None:
@@ -253,8 +253,8 @@ class Configurator:
             raise InvalidRequest(str(error), field="pools") from None
 
     def _check(self, now: Settings, after: Settings, moved: tuple[str, str] | None = None) -> None:
-        """Raises what `change` raises for what jobs, pools and quotas contradict. `moved`: the jobs
-        of one project are about to move to another."""
+        """Raises what `change` raises for contradictions with jobs, pools and quotas. `moved`: the
+        jobs of one project are about to move to another."""
         if (after.pools, after.sharing) == (now.pools, now.sharing):
             return
         if after.pools != now.pools:

@@ -1,7 +1,7 @@
 """Move a project's jobs to another project, so that the first can be removed.
 
-A job keeps its entry time, and its slots if it has any. Each commit moves a few jobs, and a move
-that was interrupted goes on when it is asked for again.
+A job keeps its entry time, and its slots if it has any. Each commit moves a few jobs. The same call
+continues an interrupted move.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JOBS_PER_COMMIT = 15
 comes after others one more for each."""
 
 _ROUNDS = 5
-"""Most looks for jobs that have come meanwhile."""
+"""Maximum number of searches for jobs that have entered meanwhile."""
 
 _TRIES = 20
 """How often one job is moved while others change it."""
@@ -37,8 +37,8 @@ class Mover:
         self._admitter = Admitter(store, clock)
 
     def move(self, project: str, to: str, *, by: str) -> int:
-        """Move all jobs of the project that have not ended; return their number. Raises Unavailable
-        if time runs out: what is moved is moved, and the same call moves the rest."""
+        """Move all living jobs of the project; return their number. Raises Unavailable if time runs
+        out: moved jobs stay moved, and the same call moves the rest."""
         until, total = self._clock.now() + BUDGET, 0
         for _ in range(_ROUNDS):
             world = self._store.worlds.load_all(self._clock.now())
@@ -71,7 +71,7 @@ class Mover:
         return len(moved)
 
     def _alone(self, name: str, project: str, to: str, by: str) -> bool:
-        """Move one job, whatever others do to it. Return whether it still had to be moved. Raises
+        """Move one job, despite concurrent changes. Return whether it still had to be moved. Raises
         Unavailable after `_TRIES` conflicts."""
         for _ in range(_TRIES):
             job = self._store.jobs.get(name)

@@ -82,13 +82,13 @@ class Changes:
         A job that holds slots is stopped first. It then ends as cancelled, unless its training
         completes before the stop.
         """
-        return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=None), by))
+        return self._answer(self.apply(ChangeRequest(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold or release the job, give its attempt up, or change its settings, its request or its
         project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
         request would raise; then nothing is changed."""
-        return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
+        return self._answer(self.apply(ChangeRequest(name=name, amendment=amendment), by))
 
     def _answer(self, changed: ChangedJob) -> Status:
         """Request a pass if something was written. Return the changed job without place and reason:
@@ -97,7 +97,7 @@ class Changes:
             self._wake()
         return Status(job=changed.job, notices=changed.notices)
 
-    def fulfilled(self, request: ChangeRequest, by: str) -> ChangedJob:
+    def apply(self, request: ChangeRequest, by: str) -> ChangedJob:
         """Commit one change, and stop the attempt that this change stops. Requests no pass."""
         if request.retry is not None:
             job = self._jobs.found(request.name, to=by)

@@ -1,7 +1,7 @@
-"""Plans that explain: they examine jobs that a pass need not look at.
+"""Plans that explain: they examine jobs that a pass need not examine.
 
-A load knows of many lines only a lower bound, and a plan reads no line whose stand-in is blocked.
-So the first job of such a line gets no reason, unless its line is known before.
+For many lines a load contains only a lower bound, and a plan does not read a line whose stand-in is
+blocked. The first job of such a line gets no reason unless the line is read beforehand.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _read(world: World, jobs: Iterable[Job]) -> dict[str, Found]:
 
 
 def _with_lines(snapshot: Snapshot, known: Mapping[str, Found]) -> Snapshot:
-    """Return the snapshot with what is known of lines, instead of their stand-ins."""
+    """Return the snapshot with the known jobs of lines in place of their stand-ins."""
     jobs = {job.name: job for job in snapshot.waiting if job.name not in known}
     jobs |= {job.name: job for found in known.values() for job in found.jobs}
     behind = {name: more for name, more in snapshot.behind.items() if name not in known}
@@ -109,5 +109,5 @@ def _stand_ins(snapshot: Snapshot) -> list[Job]:
 
 
 def _shared(job: Job) -> Line:
-    """Return what a job shares with the stand-in of its line, which has no role."""
+    """Return the attributes that a job shares with its line's stand-in, which has no role."""
     return Line.of(job)._replace(role="")

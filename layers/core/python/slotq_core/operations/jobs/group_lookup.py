@@ -33,15 +33,15 @@ class GroupStatus:
 
     stored: StoredGroup
     members: Mapping[str, Status]
-    """By member's name, in the order of the submission, without place and reason; those whose
-    records have expired are left out. In the place of a sweep's member stands its latest retry."""
+    """By member's name, in the order of the submission, without place and reason. Members whose
+    records have expired are left out. A sweep's member is replaced by its latest retry."""
     summary: GroupSummary
     own: bool = True
     """Whether the caller is the person who submitted the group."""
     result: str = ""
-    """S3 URI of the model of the member that the gang ends with, once that has completed."""
+    """S3 URI of the model of the member that ends the gang, once that member has completed."""
     reason: Reason | None = None
-    """Why a gang waits, or its first member that waits. None unless somebody asked for this one
+    """Why a gang waits, or its first member that waits. None unless requested for this one
     group."""
 
     def page(self, start: int = 0) -> tuple[dict[str, Status], int | None]:
@@ -113,8 +113,8 @@ class GroupLookup:
         return [_listed(stored, members[stored.group.name]) for stored in read]
 
     def _members(self, group: Group, *, with_attempts: bool) -> dict[str, Status]:
-        """The members whose records there are. A name may by now be another group's job. One that
-        cannot be read is left out: people see to it, and the others are shown."""
+        """The members that have records. A name may by now belong to another group's job. An
+        unreadable record is left out: an operator repairs it, and the others are shown."""
 
         def read(name: str) -> Status | None:
             found = (
@@ -162,7 +162,7 @@ class GroupLookup:
         return attempts[-1].artifact if attempts else ""
 
     def _reason(self, found: GroupStatus) -> Reason | None:
-        """Why the first member that waits does, in the order of the queue."""
+        """The reason of the first waiting member, in the order of the queue."""
         waiting = sorted(
             (member.job for member in found.members.values() if member.job.waits), key=position
         )
@@ -175,8 +175,8 @@ class GroupLookup:
 
 
 def readable_groups(store: Store, names: Iterable[str]) -> list[StoredGroup]:
-    """Those of these groups that exist and whose records can be read, by name; without what sweeps
-    try: of many groups that would take hundreds of megabytes."""
+    """Those of these groups that exist and are readable, by name. Without the parameters of sweeps,
+    which would take hundreds of megabytes for many groups."""
 
     def read(name: str) -> StoredGroup | None:
         with suppress(NotUnderstood):

@@ -1,8 +1,9 @@
-"""Take groups of jobs in (`ports.groups` says when a group exists).
+"""Accept submissions of groups (`ports.groups` says when a group exists).
 
-A submission judges every member first. Then it stores the members, which wait for the group's entry
-and are in no line; then the record, by which the group exists; then the members enter their lines.
-Each step may be repeated, so the same body again, or the tick, goes on where a handler has died.
+A submission passes every member through admission first. Then it stores the members, which wait for
+the group's entry and are in no line. Then it stores the record, and the group exists. Then the
+members enter their lines. Each step may be repeated: the same body again, or the tick, continues
+after a dead handler.
 """
 
 from __future__ import annotations
@@ -44,14 +45,15 @@ NOT_WHOLE = "group_not_whole"
 """The cause of a member that is cancelled because its group's submission was never finished."""
 
 FINISHED_WITHIN = 3_600_000
-"""How long an unfinished submission may be sent again (ms). Then its members are cancelled."""
+"""How long (ms) an unfinished submission may be sent again. Afterwards its members are
+cancelled."""
 
 _BUDGET = 20_000
-"""How long one request stores members and puts them into their lines (ms). The same request again,
-and in the end the tick, goes on."""
+"""How long (ms) one request stores members and puts them into their lines. The same request again,
+or the tick, continues."""
 
 _TOGETHER = 64
-"""Members that are stored between two looks at the clock."""
+"""Members that are stored between two checks of the time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +67,7 @@ class NewGroup:
     max_parallel: int | None = None
     """For a sweep; None: a gang, with the rules below (`model.groups.Group`)."""
     sweep: Sweep | None = None
-    """What a sweep tries, and what it looks for."""
+    """The parameters and the goal of a sweep."""
     min_members: int | None = None
     mandatory: tuple[str, ...] = ()
     same_pool: bool = False
@@ -95,20 +97,21 @@ class _Judged:
     project: str
     """Of all members."""
     jobs: Sequence[Job]
-    """The members in the order of the submission, those that are stored as they are."""
+    """The members in the order of the submission; a stored member as stored."""
     request: Request
-    """Of the member below whose output a gang meets: the one that it ends with, else the first."""
+    """The request of the member whose output location is the rendezvous of a gang: the one that
+    ends the gang, else the first."""
     missing: Sequence[Sequence[int]]
-    """The numbers of the members that an earlier request has not stored, in waves: each comes after
-    members of earlier waves only."""
+    """The numbers of the members that an earlier request has not stored, in waves: a member depends
+    only on members of earlier waves."""
     asked: Mapping[After, Predecessors]
-    """What members come after, where no other member is among it."""
+    """The predecessors of members outside the group."""
     notices: Mapping[str, tuple[str, ...]]
-    """What the user should know, by member; of members that are alike, of the first."""
+    """Notices for the user, by member; identical members share the first one's."""
 
 
 def _notices(jobs: Iterable[Job], configuration: Configuration) -> dict[str, tuple[str, ...]]:
-    """What the user should know of the members. Asks once for all members that are alike."""
+    """Notices for the user about the members. Computed once for identical members."""
     alike: dict[object, Job] = {}
     for job in jobs:
         alike.setdefault((job.demand, job.pools, job.parts, job.preemptible, job.workload), job)
@@ -128,18 +131,17 @@ class GroupsOfJobs:
         wake: Callable[[], None],
         at_once: InParallel = one_by_one,
     ) -> None:
-        """Set up the verb. `at_once` stores several members at once; it is not the one that the
-        store uses."""
+        """`at_once` stores several members in parallel; the store uses another one."""
         self._at_once = at_once
         self._store, self._clock, self._wake = store, clock, wake
         self._submissions, self._lookup = submissions, lookup
         self._followers = Followers(store, clock, at_once)
 
     def check_room(self, name: str, *, submitter: str) -> None:
-        """Ask the limits before the members of a group are read, which takes longer than all that a
-        refusal costs. Raises LimitReached if the caller may submit nothing now.
+        """Check the limits before reading the members of a group, which costs more than a refusal
+        should. Raises LimitReached if the caller may submit nothing now.
 
-        What the caller has stored under that name is let through: a repeated submission is never
+        A name under which the caller has stored something passes: a repeated submission is never
         refused, and the members of an unfinished one may be what fills the limit.
         """
         try:
@@ -173,9 +175,9 @@ class GroupsOfJobs:
         return replace(shown, members=members)
 
     def dry_run(self, wanted: NewGroup, *, submitter: str) -> GroupStatus:
-        """What `submit` would make of this group now: with the members that it would store, or as
-        it is stored already. Stores nothing, counts nothing. Raises what `submit` raises; where the
-        limits leave room for some members only, it names none."""
+        """What `submit` would do with this group now: the members that it would store, or the
+        stored group. Stores nothing, counts nothing. Raises what `submit` raises; if the limits
+        leave room for some members only, the error names no member."""
         known = self._known(wanted, submitter)
         if known is not None:
             return self._lookup.shown(known, submitter)
@@ -194,9 +196,9 @@ class GroupsOfJobs:
         )
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
-        """Go on with submissions whose handlers have died; cancel the members of those that nobody
-        has finished in time. Begins nothing from `until` on. Returns what went wrong; a group that
-        fails stops no other."""
+        """Continue submissions of dead handlers; cancel the members of submissions that were not
+        finished in time. Begins nothing from `until` on. Returns the errors; an error in one group
+        does not affect the others."""
         troubles = []
         for opening in openings:
             if self._clock.now() >= until:
@@ -214,7 +216,7 @@ class GroupsOfJobs:
             self._withdraw(opening, until)
 
     def _known(self, wanted: NewGroup, submitter: str) -> StoredGroup | None:
-        """The stored group, if it is this one. Raises NameTaken if it is another."""
+        """The stored group, if it is the same one. Raises NameTaken if it is another."""
         known = self._store.groups.get(wanted.name)
         if known is None:
             return None
@@ -230,9 +232,9 @@ class GroupsOfJobs:
     def _stored(
         self, wanted: NewGroup, submitter: str, until: int
     ) -> tuple[StoredGroup, Mapping[str, tuple[str, ...]]]:
-        """Store the members and then the record; or return the record, if another handler was
-        faster. With it, what the user should know, by member. Raises GroupUnfinished if there is no
-        time for all of them before `until` (ms)."""
+        """Store the members, then the record; or return the record, if another handler was faster.
+        Also returns notices for the user, by member. Raises GroupUnfinished if there is not enough
+        time before `until` (ms)."""
         configuration = self._store.configuration.read()
         judged = self._judge(wanted, submitter, configuration)
         stored = self._record(wanted, judged, submitter, configuration)
@@ -250,7 +252,7 @@ class GroupsOfJobs:
     def _record(
         self, wanted: NewGroup, judged: _Judged, submitter: str, configuration: Configuration
     ) -> StoredGroup:
-        """The group as it is stored."""
+        """The group as stored."""
         now, is_gang = self._clock.now(), wanted.max_parallel is None
         return StoredGroup(
             group=wanted.group,
@@ -317,8 +319,8 @@ class GroupsOfJobs:
         configuration: Configuration,
         until: int,
     ) -> None:
-        """Store the missing members outside all lines, each wave behind those before it. Raises
-        NameTaken if another submission is open, and GroupUnfinished if the time runs out."""
+        """Store the missing members outside all lines, wave after wave. Raises NameTaken if another
+        submission is open, and GroupUnfinished if the time runs out."""
         submitter = stored.submitter
         self._open(stored)
         self._look_again(wanted, judged, submitter)
@@ -380,8 +382,9 @@ class GroupsOfJobs:
             )
 
     def _look_again(self, wanted: NewGroup, judged: _Judged, submitter: str) -> None:
-        """Refuse the group if a member of an earlier request has ended: it may have been withdrawn
-        between the first look and the opening. From the opening on nobody withdraws it."""
+        """Refuse the group if a member of an earlier request has ended: the submission may have
+        been withdrawn between the first look and the opening. After the opening no handler
+        withdraws it."""
         missing = {number for wave in judged.missing for number in wave}
         there = [number for number in range(len(wanted.members)) if number not in missing]
         names = [wanted.members[number][0].name for number in there]
@@ -420,7 +423,8 @@ class GroupsOfJobs:
 
 
 def _check_heard(request: Request) -> None:
-    """Refuse a member whose silence nobody could notice."""
+    """Refuse a member without a checkpoint location: its reports, and so its silence, would go
+    unnoticed."""
     if not checkpoints_of(request):
         raise InvalidRequest(
             "heartbeat_seconds needs a CheckpointConfig with an S3Uri in every member: scripts "
@@ -430,8 +434,8 @@ def _check_heard(request: Request) -> None:
 
 
 def _in_waves(wanted: NewGroup) -> list[list[int]]:
-    """The numbers of the members, each wave after those that its members come after. Raises
-    InvalidRequest."""
+    """The numbers of the members in waves: each member is in a later wave than its predecessors.
+    Raises InvalidRequest."""
     numbers = {submission.name: number for number, (submission, _) in enumerate(wanted.members)}
     after = {member.name: (*member.after, *member.after_any) for member, _ in wanted.members}
     waves = check_members(wanted.name, after, gang=wanted.max_parallel is None)
@@ -447,7 +451,7 @@ def _batches(waves: Iterable[Sequence[int]]) -> Iterator[Sequence[int]]:
 
 @contextmanager
 def _naming(number: int) -> Iterator[None]:
-    """Name the member in a refusal."""
+    """Add the member's name to a refusal."""
     try:
         yield
     except Refused as error:

@@ -9,7 +9,7 @@ from slotq_core import names
 from slotq_core.errors import NoSuchJob
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list

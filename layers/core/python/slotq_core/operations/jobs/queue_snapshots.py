@@ -1,6 +1,6 @@
-"""The whole queue as a caller may see it, for those who want to reckon on with it.
+"""The whole queue as a caller may see it, as input for simulations.
 
-It is read as a pass reads it, strongly consistent, so that the caller's plan is the next pass's.
+Read like the load of a pass, strongly consistent, so that the caller's plan equals the next pass's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_JOBS = 4_000
 
 MOST_READ = 100
 """How many requests are read for the longest time that their jobs may run: of those that hold slots
-first, then of those that come next."""
+first, then of the next ones."""
 
 _QUEUED = (JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF, JobState.HELD)
 
@@ -64,7 +64,8 @@ class QueueSnapshots:
         return _in_order(as_seen(found, self._authorizer.sight(jobs, by=to)))
 
     def _world(self, now: int, *, long: bool) -> World:
-        """The world with all waiting jobs; of too long a queue, with the first of each line."""
+        """The world with all waiting jobs; if the queue is too long, with the first of each
+        line."""
         if not long:
             return self._store.worlds.load_all(now)
         world = self._store.worlds.load(now)

@@ -1,7 +1,7 @@
 """Retry an ended job: submit its request again under another name, as a job of the caller's.
 
-The caller must be shown the whole request, as for a clone by the client. The new submission passes
-every check of a submission: form, project, role, priority and limits.
+The caller must have the right to see the whole request, as for a clone by the client. The new
+submission passes every check of a submission: form, project, role, priority and limits.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.jobs.sweeps import sweep_of_retry
 from slotq_core.ports.store import Store
 from slotq_core.privacy.disclosure import shown
-from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
 
 
 class Resubmitter:
-    """Retries, over the store and the submission of a job. The retry of a member of a sweep belongs
-    to the sweep, unless it is given a name."""
+    """Retries, over the store and the submission of a job. The retry of a sweep's member belongs to
+    the sweep, unless the retry names another name."""
 
     def __init__(self, store: Store, submissions: Submissions) -> None:
         self._store, self._submissions = store, submissions
 
     def retry(self, job: Job, wanted: Retry, *, by: str) -> ChangedJob:
         """Submit the job's request under `wanted.new_name`, else under the next free name, in the
-        project that the job is in now unless the retry names another.
+        job's current project unless the retry names another.
 
         Two concurrent retries give the same job: while that job lives, submitting the same request
         under its name again returns that job. Raises InvalidRequest (the job has not ended, or has
         completed), RequestWithheld, NameTaken, and what a submission raises.
         """
-        check_ended_in_vain(job.name, job.state)
+        check_retryable(job.name, job.state)
         people = self._store.configuration.read().people
         request = names.with_project(self._store.jobs.request(job.name), job.project)
         seen = shown(request, submitter=job.submitter, to=by, people=people)

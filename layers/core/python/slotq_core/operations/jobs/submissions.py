@@ -1,4 +1,4 @@
-"""Take submissions in."""
+"""Accept submissions of jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
 
 _TRIES = 20
-"""How often a submission is tried while the jobs that it comes after end."""
+"""How often a submission is tried while its predecessors end."""
 
 
 NOTHING_ASKED: Mapping[After, Predecessors] = MappingProxyType({})
@@ -50,14 +50,14 @@ class Submissions:
         self._wake = wake
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
-        """Store the job. Once this returns, the job is not lost; a pass follows without further
+        """Store the job. Once this returns, the job cannot be lost; a pass follows without further
         calls.
 
-        The status has no place and no reason: the calls are the same, whatever waits. The same
-        submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
-        NeverFits, CheckpointsRequired, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject,
-        RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is
-        stored.
+        The status has no place and no reason, so the cost does not depend on the queue's length.
+        The same submission again, while the job lives, returns the job unchanged. Raises
+        InvalidRequest, NeverFits, CheckpointsRequired, ClassNotAllowed, ProjectNotAllowed,
+        ForbiddenByProject, RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or
+        LimitReached; then nothing is stored.
         """
         stored = self.stored(submission, request, submitter)
         if stored.written and stored.job.waits:  # One that is held for approval decides nothing.
@@ -65,11 +65,11 @@ class Submissions:
         return Status(job=stored.job, notices=stored.notices)
 
     def dry_run(self, submission: Submission, request: Request, *, submitter: str) -> Status:
-        """What `submit` would make of this submission now: the job that it would store, or the job
-        that is stored already. Stores no job, counts no submission and asks for no pass.
+        """What `submit` would do with this submission now: the job that it would store, or the
+        stored job. Stores no job, counts no submission and requests no pass.
 
-        Raises what `submit` raises. A name that another's job has is counted as `submit` counts it,
-        or guessing names would have no limit.
+        Raises what `submit` raises. Another job's name is counted as in `submit`, or guessing names
+        would have no limit.
         """
         known = self._store.jobs.get(submission.name)
         if known is not None and self._authorizer.sees(known, by=submitter):
@@ -132,7 +132,7 @@ class Submissions:
     def _stored_already(
         self, refusal: Refused, submission: Submission, submitter: str
     ) -> Job | None:
-        """The stored job of the refused submission's name, if that decides about the refusal."""
+        """The stored job with the refused submission's name, if it changes the refusal."""
         if isinstance(refusal, StoredAlready):
             return refusal.job or self._store.jobs.get(submission.name)
         known = None if isinstance(refusal, NameTaken) else self._store.jobs.get(submission.name)
@@ -148,10 +148,10 @@ class Submissions:
         ours: Container[str] = (),
         asked: dict[After, Predecessors] | None = None,
     ) -> Admitted:
-        """The job that a submission would make under this configuration. Stores nothing, and checks
-        neither the name nor the limits that count. `ours`: jobs that will be stored before it.
-        `asked`: what was found for other members of its group, which mostly come after the same;
-        what is asked for it is added. Raises what `submit` raises else."""
+        """The job of a submission under this configuration. Stores nothing, and checks neither the
+        name nor counted limits. `ours`: jobs that will be stored before it. `asked`: the
+        predecessors found for other members of its group, which mostly have the same; new ones are
+        added. Otherwise raises what `submit` raises."""
         admission = Admission(
             submitter=submitter,
             now=self._clock.now(),
@@ -169,8 +169,8 @@ class Submissions:
         return admission.admitted(prepared, asked[prepared.after], ours=ours)
 
     def refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
-        """Refuse a different submission under the same name, or any after the job has ended. Who
-        may not see that job learns only that the name is taken. Raises NameTaken."""
+        """Refuse a different submission under the same name, or any after the job has ended. A
+        caller who may not see that job learns only that the name is taken. Raises NameTaken."""
         if not self._authorizer.sees(known, by=submitter):
             raise NameTaken(
                 f"a job named '{known.name}' exists already; choose another name",
@@ -213,7 +213,7 @@ class Submissions:
                 raise
 
     def _predecessors(self, after: After, submitter: str, ours: Container[str]) -> Predecessors:
-        """What the new job comes after, as far as the submitter may see it."""
+        """The predecessors of the new job, as far as the submitter may see them."""
         return self._followers.predecessors(
             (*after[0], *after[1]),
             sees=lambda job: self._authorizer.sees(job, by=submitter),

@@ -37,7 +37,7 @@ def latest_retry(job: Job, group: Group, read: Callable[[str], Job | None]) -> J
     if group.max_parallel is None:
         return job
     for name in islice(_names_of_retries(job.name, group), MOST_NAMES):
-        if not ended_in_vain(job):
+        if not ended_incomplete(job):
             break
         following = read(name)
         if following is None:
@@ -57,7 +57,7 @@ def _names_of_retries(name: str, group: Group) -> Iterator[str]:
     return takewhile(is_clear, next_names(name))
 
 
-def ended_in_vain(job: Job) -> bool:
+def ended_incomplete(job: Job) -> bool:
     """Whether the job has ended without completing."""
     return job.terminal and job.state is not JobState.COMPLETED
 

@@ -1,9 +1,9 @@
-"""What jobs have used, from the history.
+"""The usage of jobs, from the history.
 
-report    what was used in a window, a page at a time
-timeline  the attempts that held slots in a window, a page at a time
-record_marks  how far a reading of records has come, without names of jobs
-day_sums  adds up days that are over, so that they outlive the history
-project_metrics  what projects hold and deserve, as a bounded number of metrics
-month_sums  adds up what projects with a budget have spent this month
+report           usage in a window, in pages
+timeline         the attempts that held slots in a window, in pages
+record_marks     positions among records, without names of jobs
+day_sums         adds up the days that are over, so that the sums outlive the history
+project_metrics  amounts of projects, as a bounded number of metrics
+month_sums       adds up this month's spending of projects with a budget
 """

@@ -1,8 +1,8 @@
-"""Add up the days that are over, so that they outlive the history.
+"""Add up the days that are over, so that the sums outlive the history.
 
-A day is over when no handler can record an end in it any more. Its sum is made of its records
-alone, in steps: each step reads records behind the last one added up and extends the sum on the
-condition that no other handler has, so a crash or two handlers at once add nothing twice.
+A day is over when no handler can record an end in it any more. Its sum is computed from its records
+alone, in steps: each step reads the records behind the last one and extends the sum on the
+condition that no other handler has. So a crash or two handlers at once add nothing twice.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SETTLED = 3_600_000
 """Age (ms) from which a moment has all of its records: far above the life of a handler."""
 
 LOOK_EVERY = 3_600_000
-"""Interval (ms) between two looks for a day that is over."""
+"""Interval (ms) between two searches for a day that is over."""
 
 LOOK_BACK = 35 * DAY
 """How far back (ms) the first record is searched for while there is no sum."""
 
 BUDGET = 5_000
-"""The longest (ms) that one tick adds up. The next tick continues."""
+"""Time (ms) that one tick may add up. The next tick continues."""
 
 RECORDS_A_READ = 2_000
 """Records in one read: about one page of the store."""
@@ -52,7 +52,8 @@ class DaySums:
         """When this process looks again (ms). A new process looks at once; turns limit all."""
 
     def run_if_due(self, now: int) -> None:
-        """Add up for at most BUDGET ms, if it is due and nobody else does. Raises Unavailable."""
+        """Add up for at most BUDGET ms, if it is due and no other handler does. Raises
+        Unavailable."""
         if now < self._next_look <= now + LOOK_EVERY:
             return
         taken = self._scheduler.take_turn(TASK, now=now, next_at=now + LOOK_EVERY)

@@ -1,8 +1,8 @@
-"""Add up what projects with a budget have spent this month, so that a pass need not.
+"""Add up this month's spending of projects with a budget, so that passes need not.
 
-Each tick reads the records of the attempts that have ended since the last one. Records may come
-late, so those that have not settled yet are read again each time. Days that the queue has added up
-already (`day_sums`) are taken from there: a new budget counts from the month's first day.
+Each tick reads the records of the attempts that have ended since the last one. Records may be
+written late, so unsettled ones are read again each time. For days that are added up already
+(`day_sums`) the sum is used: so a new budget counts from the month's first day.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTLED = 600_000
 would not count a record that came even later; `slotq usage` would."""
 
 BUDGET = 5_000
-"""The longest (ms) that one tick adds up. The next tick continues."""
+"""Time (ms) that one tick may add up. The next tick continues."""
 
 
 class MonthSums:
@@ -66,7 +66,8 @@ class _Counting:
         self._window = Window(start=begun.month, end=next_month(begun.month))
         self._settled, self._recent = Counter(begun.settled), Counter[str]()
         self._at = begun.day, begun.through
-        """How far everything is settled: the day, and the position of the last record."""
+        """The position up to which everything is settled: the day, and the last record's
+        position."""
         self._latest = begun.through
 
     def run(self) -> MonthSum:

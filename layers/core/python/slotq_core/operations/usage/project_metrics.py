@@ -1,4 +1,4 @@
-"""What projects hold, wait for and deserve, as amounts for metrics.
+"""Amounts for metrics: what projects hold, wait for and deserve.
 
 The number of projects is bounded, because each metric costs money.
 """

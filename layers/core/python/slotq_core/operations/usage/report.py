@@ -1,12 +1,12 @@
-"""What was used in a window, a page at a time, from sums where they suffice and else from records.
+"""Usage in a window, in pages: from sums of days where possible, else from records.
 
 Each attempt counts once. The pages go through the days on which ends were recorded, in order. All
-but the last page read only what has settled: no record is added there any more. The last page reads
-the running attempts first and the newest records then, so an attempt that ends in between is found
-twice, and counted once.
+but the last page read only settled records: none is added there any more. The last page reads the
+running attempts first and the newest records afterwards, so an attempt that ends in between is
+found twice, and counted once.
 
-A sum knows whole days. Where the window begins or ends within a day, the records of the attempts
-that touch that day are read, as long as the history has them.
+A sum covers whole days. If the window begins or ends within a day, the records of the attempts that
+touch that day are read, as long as the history contains them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import begin_of, day_of, days, is_day, month_of
 
 PAGE_BUDGET = 10_000
-"""When a page ends (ms), so that the answer is there before API Gateway gives up after 29 s."""
+"""Time (ms) after which a page ends, so that the answer precedes API Gateway's timeout of 29 s."""
 
 MOST_ROWS = 3_000
 """The number of rows at which a page ends, so that its text stays far below Lambda's 6 MB."""
@@ -82,7 +82,7 @@ class UsagePage:
 
     window: Window
     as_of: int
-    """Until when attempts that go on are counted (ms)."""
+    """The time (ms) until which running attempts are counted."""
     totals: Totals
     unreadable: int
     """Records that cannot be read and are not counted."""

@@ -35,11 +35,11 @@ MOST_ATTEMPTS = 500
 """A page has no more, so its text stays below 1 MB."""
 
 MOST_READS = 50
-"""So many reads of records end a page, also if they find nothing of the window: a month without
+"""Number of reads after which a page ends, even without attempts in the window: so a month without
 attempts is one page."""
 
 MOST_RECORDS = 10_000
-"""So many records read end a page, whatever they are about."""
+"""Number of records after which a page ends."""
 
 _CURSOR = re.compile(
     r"((?:[0-9]{4}-[0-9]{2}-[0-9]{2})?)~([0-9]{1,9})~([0-9TZ:.-]{0,30})~([0-9]{1,4})"
@@ -83,7 +83,7 @@ class Settled:
     gone: int
     unreadable: int
     next: Cursor
-    """Where a later look goes on, which keeps this part."""
+    """Where a later read continues and keeps this part."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +95,7 @@ class TimelinePage:
     as_of: int
     """When the page was read (ms)."""
     attempts: tuple[AttemptUse, ...]
-    """Those that ended in the order of recording, then those that go on."""
+    """Ended attempts in the order of recording, then running ones."""
     gone: int
     """Attempts that ended on the days that the page has finished, and whose records have
     expired. Some of them may have been of the window."""
@@ -103,7 +103,7 @@ class TimelinePage:
     next: Cursor | None
     """Where the next page begins; None: this is the last page."""
     settled: Settled | None
-    """The part that no later look changes; None: the page begins behind that part."""
+    """The part that no later read changes; None: the page begins behind that part."""
 
 
 class Timeline:
@@ -162,7 +162,7 @@ class _Reading:
         self._border = iso(now - SETTLED)
         """Moments before this one have all of their records."""
         self._running: dict[Identity, AttemptUse] | None = None
-        """The attempts that go on, once they are read; less those that are found to have ended."""
+        """The running attempts, once they are read, without those found to have ended."""
         self._reads = 0
         self._records = 0
         self.found: list[AttemptUse] = []
@@ -213,12 +213,12 @@ class _Reading:
         return None
 
     def _parts(self, day: str) -> tuple[str, ...]:
-        """Before which positions the records of a day are read, one part after the other; empty: to
-        the end. The day of the border has two parts."""
+        """The positions before which the records of a day are read, one part after the other;
+        empty: to the end. The day of the border has two parts."""
         return (self._border, "") if self._border.startswith(day) else ("",)
 
     def _settle(self, reached: Cursor) -> None:
-        """Note what is read so far, unless unsettled records are among it."""
+        """Remember the position reached, unless unsettled records precede it."""
         if self.settled is None:
             self.settled = Settled(
                 attempts=len(self.found),
@@ -241,7 +241,7 @@ class _Reading:
                 self._running.pop(use.identity, None)
 
     def _take_running(self, after: Cursor) -> Cursor | None:
-        """Add those that go on, and that were admitted after the cursor's moment."""
+        """Add the running attempts that were admitted after the cursor's time."""
         shown = filter(self._is_shown, self._those_running().values())
         uses = sorted(shown, key=lambda use: (use.admitted_at, use.job))
         moments = [iso(use.admitted_at) for use in uses]

@@ -1,4 +1,4 @@
-"""What a turn may try, least disruptive first. Actions look at the state and propose.
+"""The actions of a turn, least disruptive first. Actions look at the state and propose.
 
 settle         step 1: what the clock has already decided
 consolidate    move running jobs to another pool
@@ -8,5 +8,5 @@ time_slice     take turns between users of one rank
 reserve        let a pool drain for a job that others passed for too long
 victims        a set of victims: what it frees and what it costs
 victim_search  looks for a better set
-rules          the actions of one plan together
+action_rules   the actions of one plan together
 """

@@ -71,7 +71,8 @@ class Preemption:
         base: Rank,
         missing: tuple[str, Demand],
     ) -> Eviction | None:
-        """The victims in one room. `missing`: a class of the job, and what its user lacks there."""
+        """The victims in one room. `missing`: a class of the job, and its user's shortfall
+        there."""
         if not candidates:
             return None
         found: list[Shortfall] = []

@@ -42,7 +42,7 @@ def settle(snapshot: Snapshot, now: int, budgets: Budgets) -> Iterator[Decision]
 
 
 def _stalls(snapshot: Snapshot, now: int) -> Iterator[Stall]:
-    """Stops of members that have missed their heartbeat, then what the pools say."""
+    """Stops of members that have missed their heartbeat, then stalls by the pools' settings."""
     for job in sorted(heartbeats_missed(snapshot), key=position):
         why = silence(job, now)
         yield Stall(job=job, after=heartbeat_missed(job, why, now), why=why)

@@ -66,7 +66,7 @@ class TimeSlices:
                 yield other, max(end, protection)
 
     def of_same_user(self, job: Job, room: PoolRoom) -> Demand:
-        """What the job's own user holds here by jobs that would yield to another user's."""
+        """The slots of the job's own user here in jobs that would yield to another user's job."""
         if room.pool.time_slice is None or not job.person or job.group in self.state.gangs:
             return NOTHING
         held = [other for other in room.jobs.running(job.project) if self._may_yield(other, job)]
@@ -136,7 +136,7 @@ class TimeSlices:
         return self._may_yield(other, job) and other.person != job.person
 
     def _may_yield(self, other: Job, job: Job) -> bool:
-        """The same, for any two users."""
+        """As `_yields`, for any two users."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
         return able and _alike(other, job)
 

@@ -1,4 +1,4 @@
-"""Sets of victims: what they free, what they cost and which members are not needed.
+"""Sets of victims: freed amounts, harm, and members that are not needed.
 
 Candidates one by one; then drop what turns out not to be needed, last chosen first. Of all the
 job's pools, the one with the smallest harm. Preempt and reclaim (preempt.py, reclaim.py) choose
@@ -70,7 +70,7 @@ class Shortfalls:
         )
 
     def contribution(self, candidate: Candidate) -> Amounts:
-        """What the candidate gives towards each of `amounts`."""
+        """The candidate's contribution to each of `amounts`."""
         gifts = [(missing, gives(candidate)) for missing, gives in self._shortfalls]
         return tuple([gift[name] for missing, gift in gifts for name in missing])
 
@@ -109,7 +109,7 @@ def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candida
 
 
 def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tuple[Candidate, ...]:
-    """`missing`: what is missing with all the chosen victims gone; no amount is above 0."""
+    """`missing`: the shortfall with all the chosen victims gone; no amount is above 0."""
     kept: list[Candidate] = []
     for victim, contribution in reversed(list(chosen)):
         without = tuple(amount + gift for amount, gift in zip(missing, contribution, strict=True))

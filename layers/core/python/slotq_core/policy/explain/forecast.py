@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.model import outlook
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.outlook import Outlook, Spared
-from slotq_core.model.reasons import SlotsComing
-from slotq_core.policy.actions.rules import Rules
+from slotq_core.model.reasons import SlotsComing, outlook
+from slotq_core.model.reasons.outlook import Outlook, Spared
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
@@ -258,7 +257,7 @@ def _in_own_project(
 
 
 def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing: Demand) -> Cause:
-    """The cause across projects: what the gate of a reclaim says (gate.py)."""
+    """The cause across projects, by the gate of reclaims (gate.py)."""
     mine = state.accounts.of(job, room.pool.name)
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.outlook import TimeCause
+from slotq_core.model.reasons.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.reserve import due_at
 from slotq_core.policy.actions.time_slice import TimeSlices

@@ -11,7 +11,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
-from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.lifecycle.missing_rights import (
     no_eviction_until,
     takes_only_free_slots,
@@ -88,7 +88,7 @@ def incomplete(gang: LiveGang) -> Reason:
 
 
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
-    """The reason of a gang without room, with what keeps it back besides."""
+    """The reason of a gang without room, with a second cause."""
     rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]
     return reasons.GangBlocked(
         group=gang.group.name,
@@ -122,8 +122,8 @@ def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lac
 def _lacks_in(
     room: PoolRoom, job: Job, left: Demand, gang: LiveGang, drains: Job | None
 ) -> reasons.Lacks:
-    """What the member lacks in its first pool, and who holds most there: first the job that the
-    pool drains for, if that keeps the member out."""
+    """The member's shortfall in its first pool, and the largest holder there: first the job that
+    the pool drains for, if that keeps the member out."""
     resource = short(job, left)
     jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
     others = {holder.name: holder for holder in jobs if holder.group != gang.group.name}

@@ -1,4 +1,4 @@
-"""What follows from a decision or an outcome.
+"""Jobs and pools after a decision or an outcome.
 
 apply             a decision, applied to the jobs it names
 retry             a job whose attempt has ended

@@ -10,8 +10,8 @@ See docs/policy-decisions.md#classes-and-users.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import PriorityClass, classes_of
@@ -34,7 +34,7 @@ def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
     """The job in its next lower class. Its running time there starts at 0."""
     current = classes[job.priority_class]
     lower = classes[current.demote_to]
-    return replace(
+    return copied(
         job,
         priority=lower.value,
         priority_class=lower.name,
@@ -45,13 +45,13 @@ def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
 
 def admitted_in(job: Job, current: PriorityClass, classes: Mapping[str, PriorityClass]) -> Job:
     """An AUTO job in the class that admits it, demoted by all its running time so far."""
-    return come_into(replace(job, priority=current.value, priority_class=current.name), classes)
+    return come_into(copied(job, priority=current.value, priority_class=current.name), classes)
 
 
 def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
     """The job after a change of class, demoted by all its running time so far, also that in other
     classes: no change of class wins time back."""
-    return demoted_by_time(replace(job, ran_before_class=0), classes)
+    return demoted_by_time(copied(job, ran_before_class=0), classes)
 
 
 def demoted_by_time(job: Job, classes: Mapping[str, PriorityClass]) -> Job:

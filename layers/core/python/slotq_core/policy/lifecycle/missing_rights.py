@@ -1,4 +1,4 @@
-"""What a refusal by AWS concerns: a missing right, of a pool or of a role in it; or a quota of the
+"""The scope of a refusal by AWS: a missing right, of a pool or of a role in it; or a quota of the
 account.
 
 A right that the queue itself lacks rejects no job: the pool (or the execution role) backs off with

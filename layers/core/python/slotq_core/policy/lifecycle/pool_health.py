@@ -48,7 +48,7 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
 
 
 def forgotten(health: PoolHealth) -> PoolHealth:
-    """The health without what capacity errors have shown: the pool is tried in full at once.
+    """The health without the results of capacity errors: the pool is tried in full at once.
     Missing rights stay."""
     return replace(HEALTHY, missing_rights=health.missing_rights)
 

@@ -1,4 +1,4 @@
-"""What happens to a job when its attempt ends, as pure functions.
+"""The job after the end of its attempt, as pure functions.
 
 Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
 retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has

@@ -19,7 +19,7 @@ from dataclasses import replace
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.reasons.stalled import Stalled
-from slotq_core.model.reports.report import Report, Saved
+from slotq_core.model.reports import Report, Saved
 from slotq_core.model.snapshot import Snapshot
 
 WORTH_KEEPING = 60_000
@@ -53,7 +53,7 @@ def silence(job: Job, now: int) -> Stalled:
 
 
 def warned_of(job: Job) -> Stalled | None:
-    """The silence that the queue has warned of, of a running job; None: there is none."""
+    """The silence of a running job that the queue has warned of; None: no warning."""
     attempt = job.attempt
     if attempt is None or attempt.stalled_at is None or attempt.silent_since is None:
         return None
@@ -72,8 +72,8 @@ def listens_to(job: Job, pool: Pool, heartbeat: int | None = None) -> bool:
 
 
 def heard(job: Job, pool: Pool, report: Report, now: int, heartbeat: int | None = None) -> Job:
-    """The running job after its report was read at `now` (ms); an empty report if there is none.
-    The same job if nothing has changed that is worth a write. `heartbeat`: its group's (ms)."""
+    """The running job after its report was read at `now` (ms); without a report, an empty one. The
+    same job if no change is worth a write. `heartbeat`: its group's (ms)."""
     attempt = job.attempt
     if attempt is None or attempt.running_since is None:
         return job

@@ -1,4 +1,4 @@
-"""What a plan works on.
+"""The working state of a plan.
 
 plan_state    everything a plan knows and has decided: begin here
 decided       the decisions and reasons so far

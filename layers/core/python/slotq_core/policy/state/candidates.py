@@ -76,13 +76,13 @@ class Candidate:
         return frozenset(pool for _, pool in self.places)
 
     def frees(self, pool: str) -> Demand:
-        """What stopping the candidate frees in the pool."""
+        """The amounts that stopping the candidate frees in the pool."""
         held = [job.demand for job, where in self.places if where == pool]
         return held[0] if len(held) == 1 else Demand.total(held)
 
     @property
     def holds(self) -> Demand:
-        """What the candidate holds in all pools."""
+        """The amounts that the candidate holds in all pools."""
         held = [job.demand for job, _ in self.places]
         return held[0] if len(held) == 1 else Demand.total(held)
 

@@ -1,4 +1,4 @@
-"""Claims: slots owed to a beneficiary, and who may take over whose claim.
+"""Claims: slots owed to a beneficiary, and the right to take a claim over.
 
 A job entitled to evict the claimant may take its claim over.
 
@@ -36,7 +36,7 @@ class Entitlement:
         return outranks(job, holder) and self._shares.beyond(job, pool).within(holder.demand)
 
     def projects(self, job: Job, pool: str, among: AbstractSet[str]) -> AbstractSet[str]:
-        """Those of these projects in which the job may evict in that pool: often just its own."""
+        """The projects among these where the job may evict in the pool: often just its own."""
         return {job.project, *givers(job, pool, among, self._accounts)} & among
 
 

@@ -49,7 +49,7 @@ class ClassCounts:
         self._known: dict[str, str] | None = {}
         """The class of each demoted job; None: not known since a change."""
         self._rooms: dict[tuple[str, int], bool] = {}
-        """What `has_room` has found by a search since the last change."""
+        """The results of `has_room` since the last change."""
 
     def enter(self, job: CountedJob) -> None:
         if len(job.classes) > 1:
@@ -136,7 +136,7 @@ class ClassCounts:
         return self._known
 
     def _left(self) -> Left:
-        """What the jobs with one class leave to the demoted ones."""
+        """The slots that the jobs with one class leave to the demoted ones."""
         assert self._limits is not None
         names = {name for job in self._demoted.values() for name in job.classes}
         return {name: max(0, self._limits.get(name, 0) - self._fixed[name]) for name in names}
@@ -153,19 +153,19 @@ def place(jobs: Sequence[CountedJob], left: Left) -> list[str] | None:
         return None
     left, names = dict(left), sorted(left)
     chosen: list[int] = []
-    in_vain: set[tuple[int, ...]] = set()
+    hopeless: set[tuple[int, ...]] = set()
     tries = choice = 0
     while len(chosen) < len(jobs):
         job = jobs[len(chosen)]
         state = (len(chosen), *(left[name] for name in names))
-        fitting = range(choice, 0 if state in in_vain else len(job.classes))
+        fitting = range(choice, 0 if state in hopeless else len(job.classes))
         choice = next((i for i in fitting if job.slots <= left[job.classes[i]]), -1)
         if choice >= 0:
             left[job.classes[choice]] -= job.slots
             chosen.append(choice)
             choice = 0
             continue
-        in_vain.add(state)
+        hopeless.add(state)
         tries += 1
         if not chosen or tries > MOST_TRIES:
             return None

@@ -1,4 +1,4 @@
-"""What a plan has decided and said so far."""
+"""The decisions and reasons of a plan so far."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where a job may start at all, whatever room there is: its pools, gang, limits and quotas."""
+"""The rooms where a job may start, whatever is free: pools, gang, limits and quotas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -32,7 +32,7 @@ class Eligibility:
             return False
         state, name = self._state, room.pool.name
         within = state.shares.within(self.with_gang(job, name), name)
-        place = None if self._is_asked_last(job, name) else self.place(job)
+        place = None if self._is_tried_last(job, name) else self.place(job)
         return room.drains_against(job, place, within_share=within)
 
     def place(self, job: Job) -> Position:
@@ -47,7 +47,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return replace(
+        return copied(
             job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
         )
 
@@ -80,7 +80,7 @@ class Eligibility:
         gang = self._state.gangs.get(job.group)
         return gang if gang and not gang.runs else None
 
-    def _is_asked_last(self, job: Job, pool: str) -> bool:
+    def _is_tried_last(self, job: Job, pool: str) -> bool:
         """Whether a bar on the job, or on its gang, delays its turn there until after all
         others."""
         gang = self._gang_to_start(job)

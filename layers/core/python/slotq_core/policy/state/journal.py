@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Journal:
-    """The changes of one plan, in order, each with what takes it back."""
+    """The changes of one plan, in order, each with its inverse."""
 
     def __init__(self) -> None:
         self._undo: list[Any] = []
@@ -50,7 +50,7 @@ class Journal:
         mapping[key] = value
 
     def remove(self, mapping: MutableMapping[Any, Any], key: object) -> None:
-        """Remove the key, where the order of the mapping does not matter."""
+        """Remove the key of a mapping whose order does not matter."""
         self.record(setitem, mapping, key, mapping.pop(key))
 
     def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:

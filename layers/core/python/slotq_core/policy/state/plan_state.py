@@ -1,4 +1,4 @@
-"""The working state of one plan: what is decided so far, and what that leaves to later jobs.
+"""The working state of one plan: the decisions so far, and the amounts left to later jobs.
 
 Only this module applies a decision. Turns and actions look at the state and propose. All parts of
 the state share one journal, so whatever a turn tries can be rolled back.
@@ -69,16 +69,16 @@ class PlanState:
         self.held_in: dict[str, str] = {}
         """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
-        """The jobs that lose in the present turn what this plan gave them."""
+        """The jobs that lose, in the present turn, the slots that this plan gave them."""
         self.evicted: list[Place] = []
         """The running jobs that the present turn evicts or moves, each with its pool."""
         self.surplus: set[str] = set()
         """Pools in which an eviction has freed more than its beneficiary needs."""
         self.barred: dict[str, set[str]] = {}
-        """By job, the pools where it is asked last. A rollback keeps the bars."""
+        """By job, the pools where its turn comes last. A rollback keeps the bars."""
         self.undone = 0
         """How many changes were undone to restart the plan."""
-        self.asks_last = False
+        self.tries_last = False
         """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
@@ -109,7 +109,7 @@ class PlanState:
         if job.refused_in:
             rooms = self._without_refusing(job, rooms)
         shut = self.barred.get(job.name)
-        if self.asks_last or not shut:
+        if self.tries_last or not shut:
             return rooms
         return [room for room in rooms if room.pool.name not in shut]
 
@@ -149,7 +149,7 @@ class PlanState:
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
     def take_own_claim(self, job: Job) -> None:
-        """Free what the job's claim keeps, for the job's own turn."""
+        """Free the slots of the job's claim, for the job's own turn."""
         if job.claim:
             if job.claim.pool in self.rooms:
                 self.rooms[job.claim.pool].take_claim(job)
@@ -185,7 +185,7 @@ class PlanState:
         self.journal.append(self.evicted, (job, room.pool.name))
 
     def claim_of(self, name: str) -> Claim:
-        """The claim to what is held for the job."""
+        """The claim to the slots that are held for the job."""
         job, pool = self.waiting[name], self.held_in[name]
         counted = self.accounts.users.class_held(job, pool) if job.auto else ""
         return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=counted)

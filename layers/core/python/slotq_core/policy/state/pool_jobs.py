@@ -42,7 +42,7 @@ class PoolJobs:
         self._projects: set[str] = set()
         """The projects with candidates, as far as their jobs have not changed since."""
         self._below: dict[str, dict[Rank, Demand]] = {}
-        """By project and rank, what `below` has found, until the project's candidates change."""
+        """By project and rank, the results of `below`, until the project's candidates change."""
         self._changed: set[str] = set()
         """Projects whose jobs, or members of their gangs, have come or gone."""
         self._protects = bool(pool.min_runtime or pool.max_min_runtime)
@@ -51,7 +51,7 @@ class PoolJobs:
         self.placed: dict[str, int] = {}
         """The jobs that this plan gave slots here, each with a number: later starts have larger."""
         self.safe: dict[str, Job] = {}
-        """Those of `placed` that a `min_runtime` will protect once the plan is carried out."""
+        """The jobs of `placed` that a `min_runtime` will protect once the plan is carried out."""
 
     def projects(self) -> AbstractSet[str]:
         """The projects with candidates here."""
@@ -71,11 +71,11 @@ class PoolJobs:
             yield from jobs.values()
 
     def held_below(self, than: Rank, project: str) -> Demand:
-        """What the project's jobs of a lower rank hold here, evictable or not."""
+        """The amounts that the project's jobs of a lower rank hold here, evictable or not."""
         return Demand.total([job.demand for job in self.running(project) if rank(job) < than])
 
     def candidates_once_started(self, project: str) -> Sequence[Candidate]:
-        """The same in the order of the next plan, for which all that this plan has started runs."""
+        """`candidates` in the order of the next plan, for which all starts of this plan run."""
         found = self._once_started.get(project)
         if found is None:
             key = attrgetter("order_once_started")
@@ -92,7 +92,7 @@ class PoolJobs:
         return found
 
     def below(self, than: Rank, project: str) -> Demand:
-        """What the project's candidates of a lower rank would free here."""
+        """The amounts that the project's candidates of a lower rank would free here."""
         known = self._below.setdefault(project, {})
         if than not in known:
             rank_of = self._rank if self._gangs else rank

@@ -1,4 +1,4 @@
-"""The capacity of each pool during one plan: what is free, coming free, and held.
+"""The capacity of each pool during one plan: free, coming free, and held.
 
 free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
 terminal status, never by `stopping`. Slots already coming free are counted, in the policy's
@@ -45,7 +45,7 @@ class Drain:
 
 
 class PoolRoom:
-    """One pool during one plan. Amounts exclude what earlier jobs have been given."""
+    """One pool during one plan. Amounts exclude the slots given to earlier jobs."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class PoolRoom:
         self.jobs: PoolJobs = running.pools[pool.name]
         self.size = pool.size(now)
         self.free = self.size - used
-        """Capacity not given; negative where the pool shrank below its use."""
+        """Capacity not given; negative if the pool shrank below its use."""
         self.coming = Demand.total(stopping)
         self.both = self.free + self.coming
         """Free plus coming capacity; most jobs are turned away by this amount."""
@@ -109,7 +109,7 @@ class PoolRoom:
         return job.demand.within(self.both) and job.demand.within(self.left(job))
 
     def missing(self, job: Job) -> Demand:
-        """What others would have to give for the job to fit."""
+        """The shortfall of the job: the amounts that others would have to give."""
         left = self.left(job)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
@@ -158,7 +158,7 @@ class PoolRoom:
         self._change(free=NOTHING - taken, coming=taken - job.demand)
 
     def take_claim(self, job: Job) -> None:
-        """Free what the job's claim keeps."""
+        """Free the slots of the job's claim."""
         if self.claims.remove(job):
             self._change(free=kept(job))
 

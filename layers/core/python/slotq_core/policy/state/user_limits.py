@@ -28,13 +28,13 @@ from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.state.class_counts import ClassCounts, CountedJob
 from slotq_core.policy.state.journal import Journal
 
-_ANYBODYS = PriorityClass(name="", value=0)
+_OPEN_CLASS = PriorityClass(name="", value=0)
 
 Place = tuple[str, str]
 """A job's name and a pool. A moving job holds slots in one pool and a claim in another."""
 
 NO_CLASS = ""
-"""Where no user's limit keeps a job back."""
+"""The class of a job that no user's limit keeps back."""
 
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
@@ -53,7 +53,7 @@ def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
 
 
 class Rights:
-    """The limits of users, whatever they hold."""
+    """The limits of users, independent of their use."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Rights:
         return None if limits is None else limits.get(class_name, 0)
 
     def limits_in_words(self, user: str, pools: Iterable[str]) -> str:
-        """What the user may hold in these pools, in words."""
+        """The user's limits in these pools, in words."""
         parts = (
             f"{slots} of {class_name} in pool {pool}"
             for pool in pools
@@ -112,7 +112,7 @@ class Rights:
             for priority_class in self.classes.values()
             if priority_class.value <= job.priority
         )
-        chosen_by = (own or next(below, _ANYBODYS)).chosen_by
+        chosen_by = (own or next(below, _OPEN_CLASS)).chosen_by
         user = (job.person, *self._groups.get(job.person, ()))
         return not chosen_by or any(name in chosen_by for name in user)
 
@@ -154,12 +154,12 @@ class UserBooks(Rights):
         self._counts: dict[tuple[str, str], ClassCounts] = {}
         """By user and pool."""
         self._counted: dict[Place, tuple[str, CountedJob]] = {}
-        """What is held and claimed, with the user."""
+        """The slots held and claimed, with the user."""
         self._stopping: dict[str, set[str]] = {}
         """By pool, the names of the jobs that were stopping when the plan began."""
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Enter what is held and claimed when the plan begins."""
+        """Enter the slots held and claimed when the plan begins."""
         if not self._limits:
             return
         for job in snapshot.active:
@@ -228,7 +228,7 @@ class UserBooks(Rights):
 
     def common_class(self, parts: Sequence[Job]) -> str:
         """The highest class with room for each of these AUTO jobs, by itself, in its first pool; if
-        there is none, the highest class."""
+        no class has room, the highest class."""
         choices = list(self.choices(parts[0]))
         counts = [(self._of(part.person, part.pools[0]), part.demand.slots) for part in parts]
         with_room = (
@@ -250,7 +250,7 @@ class UserBooks(Rights):
         }
 
     def gives(self, others: Iterable[Job], class_name: str, user: str, pool: str) -> Demand:
-        """What these jobs would give to the user's limit for the class in the pool."""
+        """The contribution of these jobs to the user's limit for the class in the pool."""
         counts, found = self._of(user, pool), 0
         for other in others:
             owner, counted = self._counted.get((other.name, pool), ("", None))

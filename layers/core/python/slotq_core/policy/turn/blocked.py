@@ -1,4 +1,4 @@
-"""What follows a turn that could not serve its job (steps 3g and 5).
+"""Turns that could not serve their job (steps 3g and 5).
 
 A pool may drain for the job, the turn may count as a failed attempt, and the job gets a reason.
 """
@@ -6,8 +6,8 @@ A pool may drain for the job, the turn may count as a failed attempt, and the jo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.reserve import due_at, pool_to_drain
@@ -46,7 +46,7 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
     elif _counts_attempts(state, job):
-        _in_vain(state, [job], waiting_reason(steps, job))
+        _count_failed_attempt(state, [job], waiting_reason(steps, job))
     else:
         state.decided.unsay(job)
     return False
@@ -64,7 +64,7 @@ def with_second(why: Reason, steps: Steps, job: Job) -> Reason:
 
 def _first_two(causes: Sequence[Reason]) -> Reason:
     first, *others = dict.fromkeys(causes)
-    return replace(first, also=others[0]) if others else first
+    return copied(first, also=others[0]) if others else first
 
 
 def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
@@ -111,11 +111,11 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
         if drain and not (drain.drain and drain.drain.gang == gang.group.name):
             _begin(steps, drain, job, gang.group.name)
         held = drain.drain.held_back if drain and drain.drain else ""
-        state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))
+        state.decided.say(job, copied(why, drains=drain.pool.name if drain else "", project=held))
         drained = drained or drain
     if not drained:
         jobs = gang.in_service_order if state.snapshot.scheduler else gang.waiting
-        _in_vain(state, jobs, why)
+        _count_failed_attempt(state, jobs, why)
     return False
 
 
@@ -181,8 +181,8 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
     return explain.endangers(job, room, classed.priority_class if classed and not beyond else "")
 
 
-def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
-    """Give the jobs their reason, and count a failed attempt where attempts are counted."""
+def _count_failed_attempt(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
+    """Give the jobs their reason, and count a failed attempt if attempts are counted."""
     for job in jobs:
         state.decided.say(job, why)
     settings = state.snapshot.scheduler

@@ -129,7 +129,18 @@ class GangTurn:
             in_quota = (waiting for waiting in back if theirs[0].in_quota(waiting.demand))
             if any(self._crowds_out(waiting, theirs) for waiting in in_quota):
                 return victim
-        return None
+        gangs = (victim for _, _, victim in reversed(self._taken) if victim.gang)
+        return next((victim for victim in gangs if any(map(self._loses, victim.places))), None)
+
+    def _loses(self, place: Place) -> bool:
+        """Whether a member of an evicted gang would take its place again: it is within the quota of
+        its project there, and this gang, which is above its own, leaves it no room."""
+        member, pool = place
+        held_in, accounts, room = self._state.held_in, self._state.accounts, self._state.rooms[pool]
+        mine = next((job for job in self._gang.waiting if held_in.get(job.name) == pool), None)
+        if mine is None or accounts.of(mine, pool)[0].in_quota(NOTHING):
+            return False
+        return accounts.of(member, pool)[0].in_quota(member.demand) and not room.fits_soon(member)
 
     def _crowds_out(self, waiting: Job, theirs: Chain) -> bool:
         """Whether the job has no room beside the gang in one of the gang's pools, of this quota."""

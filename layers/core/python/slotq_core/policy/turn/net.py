@@ -1,4 +1,4 @@
-"""Step 4, net: what a later turn takes back was never given.
+"""Step 4, net: a start that a later turn takes back does not count.
 
 If a plan takes back slots that it gave a job in a pool, the job is barred from that pool and the
 plan restarts. The job then has its turn in that pool last, after all others, with full rights.
@@ -34,10 +34,10 @@ def restarts(state: PlanState, turns: TurnOrder, head: Head) -> bool:
         return False
     new = [loss for loss in state.lost if loss.pool not in state.barred.get(loss.job.name, ())]
     if new:
-        stands = state.journal.checkpoint()
+        reached = state.journal.checkpoint()
         begin = min(loss.checkpoint for loss in new)
-        if state.undone + stands - begin <= MOST_UNDONE:
-            state.undone += stands - begin
+        if state.undone + reached - begin <= MOST_UNDONE:
+            state.undone += reached - begin
             for loss in new:
                 state.barred.setdefault(loss.job.name, set()).add(loss.pool)
             turns.put_back(head)
@@ -48,11 +48,11 @@ def restarts(state: PlanState, turns: TurnOrder, head: Head) -> bool:
     return False
 
 
-def asked_last(state: PlanState, turns: TurnOrder) -> list[Head]:
+def tried_last(state: PlanState, turns: TurnOrder) -> list[Head]:
     """The barred jobs that wait, once all others have been asked."""
-    if state.asks_last or state.decided.dropped or not state.barred:
+    if state.tries_last or state.decided.dropped or not state.barred:
         return []
-    state.journal.set(state, "asks_last", value=True)
+    state.journal.set(state, "tries_last", value=True)
     heads = turns.blocked.everyone()
     return [head for head in heads if state.barred.keys() & _members(state, head.job)]
 

@@ -1,4 +1,4 @@
-"""The plan that a state amounts to."""
+"""The plan of a final state."""
 
 from __future__ import annotations
 

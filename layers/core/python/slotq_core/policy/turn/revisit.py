@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -48,22 +48,22 @@ class Revisit:
 
     def at_the_end(self) -> list[Head]:
         """The blocked heads to ask when no turn is left."""
-        found = (*self._kept_out_in_vain(), *self._with_surplus(), *self._at_open_gates())
+        found = (*self._behind_outdated_drains(), *self._with_surplus(), *self._at_open_gates())
         heads = {head.job.name: head for head in found}
         return [head for head in heads.values() if self._has_prospects(head.job)]
 
-    def _kept_out_in_vain(self) -> list[Head]:
+    def _behind_outdated_drains(self) -> list[Head]:
         """End the drains whose jobs may not start there by now. Return the heads of these pools.
 
         Jobs served since the drain began may have used up a quota, a limit or the number of jobs
         that may run at once.
         """
-        vain = [room for room in self._state.rooms.values() if self._drains_in_vain(room)]
-        for room in vain:
+        outdated = [room for room in self._state.rooms.values() if self._drain_is_outdated(room)]
+        for room in outdated:
             if room.drain and not room.drain.gang:
                 self._state.decided.unsay(self._state.waiting[room.drain.job])
             self._state.journal.set(room, "drain", None)
-        return [head for room in vain for head in self._blocked.in_pool(room.pool.name)]
+        return [head for room in outdated for head in self._blocked.in_pool(room.pool.name)]
 
     def _with_surplus(self) -> list[Head]:
         """Jobs that may evict a job started in this plan, where an eviction has freed more than its
@@ -94,7 +94,7 @@ class Revisit:
             yield [head for head in self._blocked.everyone() if self._may_exceed(head.job)]
 
     def _at_open_gates(self) -> list[Head]:
-        """Jobs of others where a project or department has come above its share or quota."""
+        """Jobs of other projects, if a project or department has come above its share or quota."""
         accounts = self._state.accounts
         opened = dict.fromkeys(accounts.opened)
         if opened:
@@ -178,7 +178,7 @@ class Revisit:
             return False
         return any(has_prospects(other, state.rooms_of(other), state) for other in jobs)
 
-    def _drains_in_vain(self, room: PoolRoom) -> bool:
+    def _drain_is_outdated(self, room: PoolRoom) -> bool:
         if room.drain is None:
             return False
         job = self._state.waiting[room.drain.job]

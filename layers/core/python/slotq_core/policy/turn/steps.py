@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.actions.consolidate import Moves
-from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
@@ -20,7 +20,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 
 
 class Steps:
-    """What a turn may try for one job. Each step returns whether it served the job."""
+    """The steps of a turn for one job. Each step returns whether it served the job."""
 
     def __init__(self, state: PlanState, rules: Rules) -> None:
         self.state, self.rules = state, rules

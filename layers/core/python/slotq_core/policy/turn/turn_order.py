@@ -1,4 +1,4 @@
-"""Whose turn it is: the first job of the most deprived project in the most deprived department.
+"""The order of turns: the first job of the most deprived project in the most deprived department.
 
 `Account.deprivation` (state/quotas/account.py) is the measure. Projects are ranked again after each
 decision; only keys that the decision may have changed are computed again. So the cost of a turn
@@ -172,7 +172,7 @@ class TurnOrder:
             line.jobs += found.jobs
             line.behind = found.behind if found.jobs else 0
 
-    def ask_again(self, heads: Sequence[Head]) -> bool:
+    def try_again(self, heads: Sequence[Head]) -> bool:
         """Give blocked jobs another turn, at their places. Return whether there are any."""
         for head in heads:
             self.blocked.remove(head)

@@ -1,4 +1,4 @@
-"""The configuration as one document: what `slotq config` shows and applies, and a scenario's world.
+"""The configuration as one document, for `slotq config` and for scenarios.
 
 settings        what a document says
 contents        all sections together; reads a document
@@ -6,12 +6,12 @@ sections        each section and its keys
 values          kinds of values
 requests        the part of a document about CreateTrainingJob requests
 models          sections to model
-checks          what the sections ask of each other
+checks          rules across the sections
 time_sharing    the same of classes, users and user groups
 receivers       kinds of values of notifications
 writing         model to document
 differences     the entries in which two configurations differ
 amending        a change of one project's entry
-views           what the API takes and answers
-faults          what is wrong, and where
+views           requests and answers of the API
+faults          the faults of a document, and their places
 """

@@ -79,7 +79,7 @@ class _Sections:
 
     settings: Settings
     raw: ProjectSection | None = None
-    """A section that stands for the project of its name."""
+    """The section of the changed project."""
 
     @cached_property
     def pools(self) -> tuple[PoolSection, ...]:
@@ -123,7 +123,8 @@ class _Sections:
 
 
 def _check(before: _Sections, after: _Sections, place: int) -> None:
-    """Raises InvalidRequest for what the change has brought. An older fault is not the caller's."""
+    """Raises InvalidRequest for faults of the change. The caller is not to blame for older
+    faults."""
     old = set(_faults(before))
     new = [_placed(fault, place) for fault in _faults(after) if fault not in old]
     if new:

@@ -35,7 +35,7 @@ class Shared(time_sharing.TimeSharing, Protocol):
 Check = Callable[[Shared], Iterable[DocumentFault]]
 
 
-def there_is_a_pool(document: Shared) -> Iterator[DocumentFault]:
+def has_pools(document: Shared) -> Iterator[DocumentFault]:
     if not document.pools:
         yield DocumentFault(("pools",), "at least one is needed")
 
@@ -60,7 +60,7 @@ def projects_are_of_departments(document: Shared) -> Iterator[DocumentFault]:
             )
 
 
-def projects_name_pools_that_there_are(document: Shared) -> Iterator[DocumentFault]:
+def project_pools_exist(document: Shared) -> Iterator[DocumentFault]:
     pools = {pool.name for pool in document.pools}
     for place, project in enumerate(document.projects):
         lists: list[tuple[Loc, Sequence[str]]] = [
@@ -86,7 +86,7 @@ def a_name_has_one_meaning(document: Shared) -> Iterator[DocumentFault]:
 
 
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
-    """What a project prescribes for requests does not contradict itself."""
+    """A project's prescriptions for requests do not contradict each other."""
     for place, project in enumerate(document.projects):
         for fault in faults_of_requests(project):
             yield DocumentFault(("projects", place, *fault.loc), fault.message)
@@ -146,8 +146,8 @@ def _ambiguous(where: Loc, key: str) -> DocumentFault:
 
 
 def weights_are_of_shared_resources(document: Shared) -> Iterator[DocumentFault]:
-    """Only resources that take part in shares have a surplus: those of which somebody has a quota,
-    or slots if nobody has any."""
+    """Only resources that take part in shares have a surplus: those with a quota, or slots if no
+    quota exists."""
     resources = resources_of(document.pools)
     shared = _shared(document, resources)
     for where, _, weight in _of_owners(document, "weight"):
@@ -163,9 +163,9 @@ def weights_are_of_shared_resources(document: Shared) -> Iterator[DocumentFault]
 
 
 CHECKS: tuple[Check, ...] = (
-    there_is_a_pool,
+    has_pools,
     projects_are_of_departments,
-    projects_name_pools_that_there_are,
+    project_pools_exist,
     a_name_has_one_meaning,
     requests_agree,
     quotas_are_of_one_kind,
@@ -188,7 +188,7 @@ def quotas(document: Shared) -> Iterator[tuple[Loc, str, Any]]:
 
 
 def _of_owners(document: Shared, *keys: str) -> Iterator[tuple[Loc, str, Any]]:
-    """Yield what projects and departments have under these keys: place, owner and value."""
+    """Yield the values of projects and departments under these keys: place, owner and value."""
     owners: Sequence[tuple[str, Sequence[ProjectSection | DepartmentSection]]] = (
         ("projects", document.projects),
         ("departments", document.departments),
@@ -202,7 +202,7 @@ def _of_owners(document: Shared, *keys: str) -> Iterator[tuple[Loc, str, Any]]:
 
 
 def _shared(document: Shared, resources: Sequence[str]) -> tuple[str, ...]:
-    """Return the resources of which somebody has a quota; slots if there are none."""
+    """Return the resources with a quota; slots if no quota exists."""
     named = {
         resource
         for _, _, quota in _of_owners(document, "quota")

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.limits import Limits
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
@@ -174,8 +174,7 @@ class ConfigurationDocument(Section):
 
 
 def read(data: Any) -> Settings:
-    """Read a document. Raises InvalidRequest with every fault, its place and what would be
-    right."""
+    """Read a document. Raises InvalidRequest with every fault, its place and a correction."""
     try:
         return ConfigurationDocument.model_validate(data).settings()
     except ValidationError as error:
@@ -184,9 +183,9 @@ def read(data: Any) -> Settings:
 
 
 def _faults_beside(data: Any, faults: Sequence[DocumentFault]) -> list[DocumentFault]:
-    """Return what the rules across sections find beside faults of single values, which keep these
-    rules from being asked: the document is read again without those values. Nothing if it cannot be
-    read then either, or if a pool is wrong, on which much depends."""
+    """Return the faults by rules across sections in a document with faults of single values: read
+    it again without those values. Empty if the rest is still unreadable, or if a pool is wrong,
+    because other sections depend on pools."""
     rest = deepcopy(data)
     left_out = {fault.loc[:3] for fault in faults}
     keys_of_pools = PoolSection.keys()

@@ -1,4 +1,4 @@
-"""The faults of a document: where they are, and what would be right.
+"""The faults of a document: their places, and the corrections.
 
 The data model (`sections`) or a check across sections (`checks`) finds them, and all are reported
 together.
@@ -38,7 +38,7 @@ whole."""
 
 @dataclass(frozen=True, slots=True)
 class DocumentFault:
-    """One fault. `loc` is relative to where the fault is raised."""
+    """One fault. `loc` is relative to the section that raises it."""
 
     loc: Loc
     message: str
@@ -78,8 +78,8 @@ def faults_of(
     error: ValidationError, keys: Keys | None = None, what: str = ""
 ) -> list[DocumentFault]:
     """The faults that the data model found. `what`: the whole document's name in a message. The
-    first unknown key of a section lists its keys. Faults beyond `MOST_FAULTS`, which nobody is
-    shown, do not say what was meant: of a hostile document that would take seconds."""
+    first unknown key of a section lists its keys. Faults beyond `MOST_FAULTS`, which are not shown,
+    have no hints: the hints of a hostile document would take seconds."""
     known, listed_keys = keys or {}, set[str]()
     faults = []
     for number, fault in enumerate(error.errors(include_url=False)):
@@ -155,7 +155,7 @@ def _message(found: ErrorDetails) -> str:
 
 
 def _hint(key: str, section: type[Keyed] | None) -> str:
-    """Which key may be meant: one of the same meaning, else one that is spelt alike."""
+    """A hint: the key of the same meaning, else one with a similar spelling."""
     if section is None:
         return ""
     meant = section.synonyms.get(plain_name(key))

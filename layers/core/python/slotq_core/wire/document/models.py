@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 
 def project_of(section: ProjectSection, resources: Collection[str]) -> Project:
-    """Return the project. `resources`: those of all pools, which tell the keys of a quota from
-    pools."""
+    """Return the project. `resources`: those of all pools. They distinguish a quota's keys from
+    names of pools."""
     return _made(
         Project,
         section,
@@ -108,8 +108,7 @@ def scopes(
 
 
 def by_pool(quota: Mapping[str, Any], resources: Collection[str]) -> bool:
-    """Whether the keys are pools: amounts stand only in pools, and so do keys that are no
-    resources."""
+    """Whether the keys are pools: they have amounts as values, or are not resources."""
     return any(isinstance(own, Mapping) or key not in resources for key, own in quota.items())
 
 
@@ -125,6 +124,6 @@ def _prescription(section: RequestsSection) -> Prescription:
 
 
 def _made(kind: type[T], section: Section, **others: Any) -> T:
-    """The record of this kind that a section describes. `others`: what it says in another way."""
+    """The record of this kind from a section. `others`: fields with another form in the section."""
     own = {field.name for field in fields(kind)} & section.__class__.model_fields.keys()  # type: ignore[arg-type]
     return kind(**{name: getattr(section, name) for name in own - others.keys()}, **others)

@@ -1,6 +1,6 @@
-"""The section `notifications`: whom a rule is about, and where messages go.
+"""The section `notifications`: the jobs of a rule, and its receivers.
 
-No message repeats a value: it may be a secret that somebody has pasted.
+No message repeats a value: it may be a secret, pasted by mistake.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORMS = f"{', '.join(_FIRST)} and {_LAST}"
 
 
 def _about(value: object) -> dict[str, str]:
-    """Read whose jobs a rule is about; all jobs: nothing."""
+    """Read the project or person of a rule; empty for all jobs."""
     if value in (ALL, {}):
         return {}
     if not isinstance(value, dict) or len(value) != 1:
@@ -109,7 +109,7 @@ To = Annotated[
 
 
 def notification_faults(document: Any) -> Iterator[DocumentFault]:
-    """Yield what notifications contradict: in the rest of the document, and in themselves."""
+    """Yield contradictions of notifications: with the rest of the document, and in themselves."""
     projects = [project.name for project in document.projects]
     where: Loc
     for place, rule in enumerate(document.notifications):

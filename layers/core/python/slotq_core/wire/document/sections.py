@@ -76,7 +76,7 @@ class PoolSection(Section):
     capacity: Capacity
     instance_type: MaybeName = ""
     properties: Properties = Demand()
-    """What each slot is like. Jobs require it, and none uses it up."""
+    """Properties of each slot. Jobs may require them, and do not use them up."""
     state: PoolState = PoolState.ACTIVE
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
@@ -92,7 +92,7 @@ class PoolSection(Section):
     consolidate: Flag = False
     count_foreign: Flag = False
     checkpoints: CheckpointRule = CheckpointRule.WARN
-    """What happens to a preemptible job without checkpoints."""
+    """The treatment of a preemptible job without checkpoints."""
 
 
 class DepartmentSection(Section):
@@ -108,7 +108,7 @@ class DepartmentSection(Section):
 
 
 class RequestsSection(Section):
-    """What a project prescribes for its jobs' CreateTrainingJob requests."""
+    """A project's prescriptions for its jobs' CreateTrainingJob requests."""
 
     defaults: Fields = Field(default={})
     fixed: Fields = Field(default={})
@@ -134,7 +134,7 @@ def _or_number(schema: dict[str, Any]) -> None:
 
 
 class BudgetSection(Section):
-    """What a project may spend in a calendar month (UTC). A number alone is a soft budget."""
+    """The budget of a project for a calendar month (UTC). A number alone is a soft budget."""
 
     model_config = ConfigDict(json_schema_extra=_or_number)
 
@@ -192,10 +192,10 @@ class UserSection(Section):
 
 
 class PeopleSection(Section):
-    """Who is a person among the callers, and whom they ask."""
+    """How callers map to people, and the contact."""
 
     contact: MaybeName = ""
-    """Whom to ask for a larger quota; refusals name the contact."""
+    """The contact for a larger quota, named in refusals."""
 
     session_roles: Annotated[tuple[SessionRole, ...], Field(max_length=MOST_PATTERNS)] = (
         NO_SHARING.session_roles
@@ -243,7 +243,7 @@ NamedEvent = Annotated[
 
 
 class NotificationSection(Section):
-    """Who is told of which events, and where."""
+    """A notification rule: jobs, events and receiver."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -252,7 +252,7 @@ class NotificationSection(Section):
     """Whose jobs."""
     to: To
     events: Annotated[tuple[NamedEvent, ...], Field(max_length=len(JobEvent))] = tuple(JobEvent)
-    """Those that are told as they happen. Empty: none, for a digest alone."""
+    """The events reported as they happen. Empty: none, for a digest alone."""
     stuck_after: Period | None = None
     """A job that waits longer is stuck."""
     digest: Digest | None = None

@@ -1,17 +1,17 @@
-"""All that an operator configures, as one value."""
+"""The whole configuration, as one value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotq_core.model.limits import Limits
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The settings of a queue. A document says all of them."""
+    """The settings of a queue, all of them in a document."""
 
     pools: tuple[Pool, ...]
     """As declared, without counted contents."""

@@ -48,7 +48,7 @@ def classes_demote_downwards(document: TimeSharing) -> Iterator[DocumentFault]:
             )
 
 
-def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[DocumentFault]:
+def choosers_exist(document: TimeSharing) -> Iterator[DocumentFault]:
     groups = {group.name for group in document.user_groups}
     known = groups | {user.name for user in document.users}
     for place, section in enumerate(document.classes):
@@ -58,7 +58,7 @@ def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[Docum
                 yield unknown(where, "user or user group", name, known)
 
 
-def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[DocumentFault]:
+def user_groups_exist(document: TimeSharing) -> Iterator[DocumentFault]:
     groups = {group.name for group in document.user_groups}
     for place, user in enumerate(document.users):
         for index, name in enumerate(user.groups):
@@ -66,7 +66,7 @@ def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[Document
                 yield unknown(("users", place, "groups", index), "user group", name, groups)
 
 
-def limits_name_what_there_is(document: TimeSharing) -> Iterator[DocumentFault]:
+def limited_names_exist(document: TimeSharing) -> Iterator[DocumentFault]:
     pools = {pool.name for pool in document.pools}
     classes = classes_of(map(class_of, document.classes))
     owners: Mapping[str, Sequence[UserGroupSection | UserSection]] = {
@@ -86,9 +86,9 @@ def limits_name_what_there_is(document: TimeSharing) -> Iterator[DocumentFault]:
 
 CHECKS: tuple[Callable[[TimeSharing], Iterable[DocumentFault]], ...] = (
     classes_demote_downwards,
-    classes_are_chosen_by_whom_there_is,
-    users_name_groups_that_there_are,
-    limits_name_what_there_is,
+    choosers_exist,
+    user_groups_exist,
+    limited_names_exist,
 )
 
 
@@ -99,6 +99,6 @@ def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> li
         if name == start:
             return [*path, name]
         if name in path:
-            return []  # The circle lies further on, and is reported there.
+            return []  # The cycle lies further on, and is reported there.
         path.append(name)
     return []

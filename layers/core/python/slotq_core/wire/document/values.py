@@ -1,4 +1,4 @@
-"""The types of values in a document: what each accepts, and the message for other values.
+"""The types of values in a document: accepted forms, and messages for other values.
 
 Strict where YAML is lenient: `"2"` is no number, and `yes` is no text.
 """
@@ -251,15 +251,15 @@ _AMOUNTS: dict[str, Any] = {"type": "object", "additionalProperties": _AMOUNT}
 Seconds = Annotated[int, BeforeValidator(seconds), _time()]
 """Seconds in the file, or a text with units such as `2h`; whole milliseconds in the model."""
 Duration = Annotated[int, BeforeValidator(_duration), _time(minimum=0)]
-"""The same, at least 0."""
+"""As `Seconds`, at least 0."""
 Grace = Annotated[
     int,
     BeforeValidator(_grace),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"type": "boolean"}]}),
 ]
-"""The same, or a switch: true is `GRACE`."""
+"""As `Duration`, or a switch: true is `GRACE`."""
 Period = Annotated[int, BeforeValidator(period), _time(exclusiveMinimum=0)]
-"""The same, more than 0."""
+"""As `Seconds`, more than 0."""
 _SLOT_HOURS: dict[str, Any] = {
     "type": "number",
     "exclusiveMinimum": 0,
@@ -306,7 +306,7 @@ Properties = Annotated[
     PlainValidator(_properties),
     WithJsonSchema({"type": "object", "additionalProperties": _OR_SIZE}),
 ]
-"""What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`, or `16G`."""
+"""Properties of a pool's slots: `{mem_per_gpu_in_GiB: 16}`, or `16G`."""
 _BY_CLASS = {"type": "object", "additionalProperties": _AMOUNTS}
 _BY_SCOPE = {"type": "object", "additionalProperties": {"anyOf": [_AMOUNT, _AMOUNTS]}}
 Quota = Annotated[
@@ -315,7 +315,7 @@ Quota = Annotated[
     WithJsonSchema({"anyOf": [_AMOUNT, _BY_SCOPE]}),
 ]
 """`4` (slots over all pools together), `{slots: 4, gpus: 16}` (likewise), `{p5: 4}` or `{p5:
-{slots: 4, gpus: 16}}` (pool by pool). `models.scopes` tells them apart."""
+{slots: 4, gpus: 16}}` (pool by pool). `models.scopes` distinguishes them."""
 UserLimits = Annotated[
     dict[str, dict[str, int]], BeforeValidator(_user_limits), WithJsonSchema(_BY_CLASS)
 ]

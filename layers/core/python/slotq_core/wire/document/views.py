@@ -1,4 +1,4 @@
-"""What the API takes and answers about the configuration as a document."""
+"""Requests and answers of the API about the configuration as a document."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class ConfigurationBody(BaseModel):
     configuration: Document
     """The document (docs/configuration.schema.json). What it leaves out gets its default."""
     revision: int | None = Field(default=None, ge=0, strict=True)
-    """An outdated revision is refused. Without one, the document replaces whatever there is."""
+    """An outdated revision is refused. Without one, the document replaces any configuration."""
 
 
 class ConfigurationView(BaseModel):
     version: int = VERSION
     revision: int
     configuration: Document
-    """The document that would make this configuration; what has its default is left out."""
+    """The document of this configuration, without values that are defaults."""
 
 
 class EntryChangeView(BaseModel):
@@ -67,7 +67,7 @@ class EntryChangeView(BaseModel):
     name: str
     """The entry's name; empty: the whole section, or the order of its entries."""
     before: Any
-    """As the document has it; null: there was none."""
+    """The entry in the document before; null: no such entry."""
     after: Any
 
 
@@ -84,11 +84,11 @@ class AppliedView(BaseModel):
     moved: int = 0
     """Jobs that were moved to another project."""
     warnings: list[str] = Field(default=[])
-    """What the operator should know of the configuration as it is now, as sentences."""
+    """Warnings about the current configuration, as sentences."""
 
 
 class ShareStatusView(BaseModel):
-    """What a project deserves, holds and waits for, of one resource."""
+    """The amounts of one resource that a project deserves, holds and waits for."""
 
     pool: str
     """The pool where the quota counts; empty: all pools together."""
@@ -108,34 +108,34 @@ class ShareStatusView(BaseModel):
 
 
 class BudgetView(BaseModel):
-    """What a project may spend in a calendar month, and has spent."""
+    """The budget of a project for a calendar month, and its spending."""
 
     slot_seconds: float
     """The budget."""
     beyond: str
-    """`soft`: beyond it, what the project holds counts as over quota; `hard`: nothing starts."""
+    """`soft`: beyond it, the project's slots count as over quota; `hard`: nothing starts."""
     spent_slot_seconds: float
-    """What its attempts have held in this month, those that go on included."""
+    """The use of its attempts in this month, running ones included."""
     resets_at: str
-    """When the budget begins anew."""
+    """When the budget is reset."""
 
 
 class ProjectView(BaseModel):
-    """A project, and what it uses."""
+    """A project, and its use."""
 
     name: str
     project: Document
     """The project's entry in the document."""
     used: dict[str, dict[str, int]]
-    """What its jobs hold, by pool."""
+    """The amounts that its jobs hold, by pool."""
     standings: list[ShareStatusView]
     """By pool, where quotas are by pool, and resource."""
     budget: BudgetView | None = None
-    """None: it may spend as much as it likes."""
+    """None: no budget."""
 
 
 class UserQuotaView(BaseModel):
-    """What a user may hold in one pool and class, and holds."""
+    """The limit and the use of a user in one pool and class."""
 
     user: str
     """The person, as in GET /me."""
@@ -153,9 +153,9 @@ class UserQuotaView(BaseModel):
 class QuotasView(BaseModel):
     version: int = VERSION
     quotas: list[UserQuotaView]
-    """Those that are above 0 or used: by user, pool and class, the highest class first."""
+    """The quotas above 0 or in use: by user, pool and class, the highest class first."""
     contact: str = ""
-    """Whom to ask for more."""
+    """The contact for a larger quota."""
 
 
 class ProjectsView(BaseModel):

@@ -11,7 +11,7 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
-from slotq_core.model.limits import NO_LIMITS, Limits
+from slotq_core.model.caller_limits import NO_LIMITS, Limits
 from slotq_core.model.notices import JobEvent, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import (
@@ -46,8 +46,8 @@ from slotq_core.wire.limits_definition import limit_settings
 Entry = dict[str, Any]
 
 _EMPTY: Mapping[str, tuple[Any, ...]] = {"quota": ()}
-"""Values that are left out though they are no defaults. A department with an empty quota has one,
-and not the sum of its projects' quotas."""
+"""By key, the empty values to leave out; other keys leave out `[]` and `{}`. An empty quota is
+written: a department without the key has the sum of its projects' quotas."""
 
 
 def written(settings: Settings) -> Entry:
@@ -208,8 +208,8 @@ def _switches(sharing: Sharing) -> Entry:
 
 
 def _entry(section: type[Section], record: Any, **others: Any) -> Entry:
-    """Return what differs from the section's defaults in a record. `others`: what a document says
-    in another way. An empty map or list is a default."""
+    """Return the fields of a record that differ from the section's defaults. `others`: fields with
+    another form in a document. An empty map or list is a default."""
     declared = {field.name: str(field.type) for field in fields(record)}
     entry: Entry = {}
     for name, field in section.model_fields.items():

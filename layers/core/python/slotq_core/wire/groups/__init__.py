@@ -1,8 +1,8 @@
 """Groups of jobs as JSON.
 
-submission  a new group, read
-members     members that share a template, or what they come after
-member_environment  what members of a gang are told in their environment (without pydantic)
+group_submission  a new group, read
+members     members that share a template or dependencies
+member_environment  the environment variables for members of a gang (without pydantic)
 sweep       what a sweep tries and looks for, read and shown
 views       a group as the queue shows it
 """

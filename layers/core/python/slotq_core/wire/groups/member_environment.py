@@ -1,7 +1,8 @@
-"""What a member of a gang is told in its environment, at each of its starts.
+"""The environment variables that a member of a gang gets at each start.
 
-A member's site is the name that its group gives it, else the job's own. Where a group ends with one
-member, that is its server and the others are clients; a gang without such a member has no roles.
+A member's site is the name that its group gives it, else the job's own. If a group ends with one
+member, that member is the server and the others are clients; a gang without such a member has no
+roles.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LONGEST_PLACE = 400
 
 def rendezvous_of(request: Mapping[str, Any], group: str, at: int) -> str:
     """The S3 prefix below which the members meet: below the output of the member with this request.
-    No two groups have the same: it has the group's name, and when it was stored (ms). Empty if the
-    output is not in S3."""
+    It is unique to the group: it contains the group's name and the time (ms) of its storage. Empty
+    if the output is not in S3."""
     output = str(value_at(request, "OutputDataConfig.S3OutputPath") or "")
     stored = iso(at)[:19].replace("-", "").replace(":", "")
     place = f"{output.rstrip('/')}/{GROUPS_FOLDER}/{group}/{stored}"
@@ -49,8 +50,8 @@ def rendezvous_of(request: Mapping[str, Any], group: str, at: int) -> str:
 def as_member(
     request: Mapping[str, Any], job: Job, group: Group, *, rendezvous: str, started: Collection[str]
 ) -> dict[str, Any]:
-    """The request with what the member is told. `started`: the names of the members that hold
-    slots, this one among them."""
+    """The request with the member's variables. `started`: the names of the members that hold slots,
+    including this one."""
     clients = [name for name in group.members if name in started and name != group.ends_with]
     role = _CLIENT if group.ends_with else _MEMBER
     variables = {

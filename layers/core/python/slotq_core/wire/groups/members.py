@@ -1,4 +1,4 @@
-"""The members of a group that share a template: each says only in what it differs.
+"""The members of a group that share a template: each contains only its differences.
 
 A member is a JSON Merge Patch (RFC 7396) of the template: objects merge key by key, null removes a
 key, and anything else replaces. So a thousand members of one sweep are a small body.
@@ -16,11 +16,11 @@ from slotq_core.model.jobs import Submission
 from slotq_core.wire.body import MAX_BODY
 
 LARGEST_EXPANDED = 10_000_000
-"""The most bytes of all members together, each with what it shares with the others."""
+"""The most bytes of all members together, each with the shared part."""
 
 MOST_GROWTH = 20
-"""The most bytes that one byte of a body may become, beyond what one job's request may have
-(MAX_BODY). So the work for a group is proportional to what its sender has sent."""
+"""The most bytes that one byte of a body may become, beyond the size of one job's request
+(MAX_BODY). So the work for a group is proportional to the size of its submission."""
 
 Json = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ def check_growth(shared: Json, *, members: int, sent: int) -> None:
     sizes = {field: json_size(value) for field, value in shared.items() if value}
     if not sizes:
         return
-    largest, size = max(sizes.items(), key=lambda it: it[1])
+    largest, size = max(sizes.items(), key=lambda item: item[1])
     most = most_expanded(sent)
     if (together := _together(sum(sizes.values()), members, sent)) > most or size > MAX_BODY:
         raise InvalidRequest(
@@ -99,7 +99,7 @@ def compacted(requests: Sequence[Json]) -> tuple[dict[str, Any], list[dict[str, 
 
 
 def _common(objects: Sequence[Json]) -> dict[str, Any]:
-    """What all of the objects share."""
+    """The common part of all objects."""
     first, *others = objects
     shared: dict[str, Any] = {}
     for key, value in first.items():
@@ -133,9 +133,9 @@ def _differences(template: Json, whole: Json) -> Iterator[tuple[str, Any]]:
 
 
 def with_after_tags(request: Mapping[str, Any], submission: Submission) -> dict[str, Any]:
-    """The request with all that the submission comes after in its tags: a group's body may say it
+    """The request with all dependencies of the submission in its tags: a group's body may have some
     for all members, and a clone or a retry submits the stored request again. Raises InvalidRequest
-    if it has too many tags then."""
+    if the request then has too many tags."""
     after = {names.AFTER_TAG: submission.after, names.AFTER_ANY_TAG: submission.after_any}
     others = [tag for tag in request.get("Tags") or () if names.setting_of(tag["Key"]) not in after]
     tags = [*others, *(tag for key, jobs in after.items() for tag in _after_tags(key, jobs))]

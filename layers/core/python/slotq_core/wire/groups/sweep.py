@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, FiniteFloat
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.groups import StoredGroup, Sweep
 from slotq_core.model.jobs import JobState
-from slotq_core.model.reports.report import LONGEST_METRIC
+from slotq_core.model.reports import LONGEST_METRIC
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.views.jobs import JobView
 
@@ -21,12 +21,12 @@ Value = bool | int | FiniteFloat | str
 
 
 class SweepBody(BaseModel):
-    """What a sweep tries, and what it looks for."""
+    """The trials and the goal of a sweep."""
 
     model_config = ConfigDict(extra="forbid")
     parameters: list[dict[str, Value]] = Field(default=[])
-    """What each member tries, in the order of the members; empty: not told. It says so to people:
-    what the member's script gets is in the member."""
+    """The values that each member tries, in the order of the members; empty: not declared. For
+    people: the values for the script are in the member's request."""
     metric: str = Field(default="", max_length=LONGEST_METRIC)
     """The metric that members are compared by: one of their MetricDefinitions, or one that their
     scripts report."""
@@ -42,10 +42,11 @@ class TrialView(BaseModel):
     name: str
     """The member's name."""
     job: str | None = None
-    """The job that stands for it: the member itself, or its latest retry. None if its record has
-    expired, or the caller may not see it."""
+    """The job of the trial: the member itself, or its latest retry. None if its record has expired,
+    or the caller may not see it."""
     parameters: dict[str, Value] | None = None
-    """What it tries; None if not told. Shown only to the person who submitted the sweep."""
+    """The values that it tries; None if not declared. Shown only to the person who submitted the
+    sweep."""
     state: str | None = None
     """The state of that job."""
     objective: float | None = None
@@ -56,7 +57,7 @@ class TrialView(BaseModel):
 
 
 class SweepView(BaseModel):
-    """What a sweep tries, and what it looks for."""
+    """The trials and the goal of a sweep."""
 
     metric: str = ""
     maximize: bool = False
@@ -95,7 +96,7 @@ def sweep_in(body: SweepBody, members: int) -> Sweep:
 def sweep_view(
     stored: StoredGroup, jobs: Mapping[str, JobView], *, shows_parameters: bool
 ) -> SweepView | None:
-    """The sweep as shown. `jobs`: by member, the job that stands for it."""
+    """The sweep as shown. `jobs`: by member, the member itself or its latest retry."""
     sweep = stored.sweep
     if sweep is None:
         return None

@@ -29,7 +29,7 @@ class GangView(BaseModel):
     ends_with: str | None = None
     """The member with which the gang ends."""
     sites: dict[str, str] = Field(default={})
-    """What members call themselves towards each other, by job name."""
+    """Names by which members address each other, by job name."""
     heartbeat_seconds: int | None = None
     """How long a running member that reports may be silent."""
     needed: int = 0
@@ -74,13 +74,13 @@ class GroupView(GroupSummaryView):
     result: str | None = None
     """S3 URI of the model of the member that the gang ends with, once that has completed."""
     jobs: list[JobView]
-    """The members, in the order of the submission, without place and reason. A retry stands in
-    the place of the member that it repeats."""
+    """The members, in the order of the submission, without place and reason. A retry takes the
+    place of the member that it repeats."""
     next: str | None = None
-    """Cursor of the page with the further members; null: there are none. A page has at most 1
-    MB."""
+    """Cursor of the page with the further members; null: the last page. A page has at most 1 MB."""
     sweep: SweepView | None = None
-    """What the members try and look for, if the submission told it; only on the first page."""
+    """The trials and the goal of the sweep, if the submission declares them; only on the first
+    page."""
 
 
 class GroupsView(BaseModel):

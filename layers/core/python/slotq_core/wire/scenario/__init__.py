@@ -1,4 +1,4 @@
-"""The whole queue as JSON, to be reckoned on with.
+"""The whole queue as JSON, as input of simulations.
 
 views    the queue, written
 pages    the same, in pages, and read back

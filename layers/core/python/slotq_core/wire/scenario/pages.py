@@ -1,9 +1,9 @@
-"""The pages of the whole queue, and how it is read back. The first page is a queue by itself, the
+"""The pages of the queue snapshot, written and read back. The first page is a queue by itself, the
 others hold its further jobs.
 
-All pages are of one queue. Each is read anew, so a cursor carries a digest of what the pages before
-have shown; where a decision has changed that, the caller begins again. The first page says how many
-jobs it leaves out, so a caller who reads no further knows that.
+All pages show one state of the queue. Each page reads the store again, so a cursor carries a digest
+of the earlier pages; after a decision that changes them, the caller starts again with the first
+page. The first page has the number of jobs that it leaves out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Part = SnapshotJobView | SnapshotGroupView | YieldedView
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScenarioCursor:
-    """How far the pages of one queue have come."""
+    """A position in the pages of one queue."""
 
     digest: str
     """Of the queue (`digest_of`)."""
@@ -92,10 +92,9 @@ def scenario_page(
     *,
     most: int,
 ) -> ScenarioView:
-    """A page of at most `most` bytes as JSON without defaults, and with one part at least. `after`:
-    what the page before answered as next; None: the first page, which alone has the configuration
-    and what is known of pools and spending. Raises Outdated if the queue is no longer the one of
-    the pages before."""
+    """A page of at most `most` bytes as JSON without defaults, with at least one part. `after`: the
+    cursor from the page before; None: the first page, which alone has the configuration, the pools
+    and the spending. Raises Outdated if the queue has changed since the page before."""
     digest, start = digest_of(queue, revision), after.start if after else 0
     if after is not None and after.digest != digest:
         raise Outdated("the queue has changed between two pages; begin with the first again")
@@ -113,7 +112,7 @@ def scenario_page(
 
 
 def _parts(view: ScenarioView) -> Iterator[Part]:
-    """What pages consist of: the yields, and the jobs in their order, each behind its group."""
+    """The parts of pages: the yields, and the jobs in their order, each behind its group."""
     yield from view.yields
     groups = {group.name: group for group in view.groups}
     for job in view.jobs:
@@ -126,9 +125,9 @@ def _parts(view: ScenarioView) -> Iterator[Part]:
 def _with(view: ScenarioView, parts: list[Part], **more: Any) -> ScenarioView:
     return view.model_copy(
         update={
-            "jobs": [it for it in parts if isinstance(it, SnapshotJobView)],
-            "groups": [it for it in parts if isinstance(it, SnapshotGroupView)],
-            "yields": [it for it in parts if isinstance(it, YieldedView)],
+            "jobs": [part for part in parts if isinstance(part, SnapshotJobView)],
+            "groups": [part for part in parts if isinstance(part, SnapshotGroupView)],
+            "yields": [part for part in parts if isinstance(part, YieldedView)],
             **more,
         }
     )

@@ -1,4 +1,4 @@
-"""Model -> JSON: the whole queue at one moment. `reading` reads it back without loss.
+"""Model -> JSON: the whole queue at one moment. `pages` reads it back without loss.
 
 Moments are ISO 8601 in UTC, durations seconds. What has its default is left out.
 """
@@ -27,7 +27,7 @@ Amounts = dict[str, int]
 
 
 class SnapshotPoolView(BaseModel):
-    """What the queue knows of a pool beside its configuration."""
+    """The state of a pool besides its configuration."""
 
     name: str
     foreign: Amounts = Field(default={})
@@ -106,7 +106,7 @@ class SnapshotJobView(SharedJobView):
     refused_in: list[str] = Field(default=[])
     """The pools in which a quota of something else refused the last start."""
     denied_in: list[str] = Field(default=[])
-    """Those of them where that quota was 0."""
+    """The pools among `refused_in` where that quota was 0."""
     releases: list[str] = Field(default=[])
     ran: float = 0
     """Running time of the attempts that have ended."""
@@ -116,9 +116,9 @@ class SnapshotJobView(SharedJobView):
     claim: ClaimView | None = None
     attempt: SnapshotAttemptView | None = None
     eta_seconds: float | None = None
-    """How long the job says that it still runs."""
+    """The remaining time that the job reports."""
     max_runtime: float | None = None
-    """The longest that it may run in all; None: not read."""
+    """The longest that it may run in all; None: unknown."""
 
 
 class SnapshotGroupView(BaseModel):
@@ -148,7 +148,7 @@ class YieldedView(BaseModel):
 
 
 class SpentView(BaseModel):
-    """What projects with a budget have spent in a month, of attempts that have ended."""
+    """The spending of projects with a budget in a month, by attempts that have ended."""
 
     month: str
     slot_seconds: dict[str, float] = Field(default={})
@@ -156,15 +156,15 @@ class SpentView(BaseModel):
 
 
 class ScenarioView(BaseModel):
-    """The queue as it stands: what the next pass decides on."""
+    """A snapshot of the queue: the input of the next pass."""
 
     version: int
     at: str
     revision: int
     """The configuration's."""
     withheld: int = 0
-    """How many jobs bear stand-in names, because the caller may not see them. The limits of their
-    users are not known."""
+    """How many jobs have stand-in names, because the caller may not see them. The limits of their
+    users are not shown."""
     left_out: int = 0
     """How many jobs there are besides those in `jobs` and the pages before, at least."""
     next: str | None = None

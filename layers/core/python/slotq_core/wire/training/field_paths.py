@@ -15,7 +15,7 @@ if (
     from slotq_core.wire.training.training_request import Shape
 
 MISSING: Any = object()
-"""What `value_at` returns for a field that the request does not have."""
+"""The value that `value_at` returns for an absent field."""
 
 
 def value_at(request: Mapping[str, Any], path: str) -> Any:
@@ -83,7 +83,7 @@ def unknown_names(
     value: Any, shape: Shape | None = None, above: str = ""
 ) -> Iterator[tuple[str, str]]:
     """The fields that are not SageMaker's, by path. With each, the known field that it is but for
-    case, spaces, hyphens and underscores; empty if there is none."""
+    case, spaces, hyphens and underscores; empty if no field matches."""
     from slotq_core.spelling import plain_name
 
     shape = shape or _known()

@@ -61,8 +61,8 @@ def breaches(request: Request) -> Iterator[tuple[FieldRule, str, str]]:
 
 
 def warnings(request: Request) -> Iterator[str]:
-    """What SageMaker perhaps refuses or ignores, as sentences; the first MOST_WARNINGS of them, so
-    that an answer does not grow with the request."""
+    """Warnings of what SageMaker may refuse or ignore, as sentences; at most MOST_WARNINGS, so that
+    an answer does not grow with the request."""
     doubtful = (found for found in breaches(request) if not found[0].certain)
     for rule, path, message in islice(doubtful, MOST_WARNINGS):
         yield f"{path}: {message} ({rule.source})"

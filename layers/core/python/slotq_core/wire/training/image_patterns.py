@@ -7,8 +7,8 @@
     arn:aws:sagemaker:*:123456789012:algorithm/*   algorithms, by ARN
 
 `*` matches any text within the registry's host, the repository, the tag or the digest, never across
-these. A digest decides which image is pulled, whatever tag stands before it. So a pattern with a
-tag matches no image with a digest.
+these. A digest decides which image is pulled, whatever tag precedes it. So a pattern with a tag
+matches no image with a digest.
 """
 
 from __future__ import annotations

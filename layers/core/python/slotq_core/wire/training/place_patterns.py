@@ -1,9 +1,9 @@
 """The places that SageMaker writes to for a training job, and those that a project allows.
 
-    s3://bucket/team-a           the prefix and all below it, by whole parts: never s3://bucket/team-ab
-    s3://bucket-*/team-a         `*` matches any text within one part
-    fs-0123456789abcdef0/team-a  a directory of a file system that a job mounts to write
-    arn:aws:sagemaker:…          model packages and MLflow servers, by ARN
+s3://bucket/team-a           the prefix and all below it, by whole parts: never s3://bucket/team-ab
+s3://bucket-*/team-a         `*` matches any text within one part fs-0123456789abcdef0/team-a  a
+directory of a file system that a job mounts to write arn:aws:sagemaker:…          model packages
+and MLflow servers, by ARN
 
 The script of a job may write elsewhere: only the rights of its execution role bound that.
 """
@@ -72,5 +72,5 @@ def is_pattern(text: str) -> bool:
 
 
 def _parts(place: str) -> list[str]:
-    """The bucket or the file system, then the parts of the path; a final slash is none."""
+    """The bucket or the file system, then the parts of the path, without a final slash."""
     return place.removeprefix(_S3).rstrip("/").split("/")

@@ -1,6 +1,6 @@
 """The fields of a CreateTrainingJob request: names, types, and which are required.
 
-Generated from botocore 1.44.5 by `make training-fields`; do not edit. The door does not ask
+Generated from botocore 1.44.5 by `make training-fields`; do not edit. Admission does not ask
 botocore itself: loading SageMaker's service model takes longer than the rest of a submission.
 """
 

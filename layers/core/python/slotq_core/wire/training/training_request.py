@@ -1,10 +1,9 @@
 """The faults of a CreateTrainingJob request, by the structure of SageMaker's API.
 
 Two places check requests. The client takes the structure with every bound from the user's botocore,
-and refuses unknown fields. The queue's door has only the names and types of `training_fields`,
-which may be older than the user's SDK. So the door refuses missing fields, wrong types and near
-misspellings of known fields; every other unknown field passes.
-"""
+and refuses unknown fields. Admission has only the names and types of `training_fields`, which may
+be older than the user's SDK. So it refuses missing fields, wrong types and near misspellings of
+known fields; every other unknown field passes."""
 
 from __future__ import annotations
 
@@ -312,7 +311,7 @@ def _too_many_unknown() -> str:
 
 
 def _beyond(value: Any, shape: Shape) -> Iterator[str]:
-    """The bounds that a value of the right kind breaks; at most one, the most telling."""
+    """The bound that a value of the right kind breaks; at most one, the most informative."""
     if shape.values and not shape.others and value not in shape.values:
         yield f"must be one of {', '.join(shape.values)}, not {_quoted(value, shape)}"
     elif shape.pattern and not re.fullmatch(shape.pattern, value, re.DOTALL):

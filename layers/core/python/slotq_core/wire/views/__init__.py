@@ -1,4 +1,4 @@
-"""What the queue answers: model -> JSON. Version 1.
+"""The queue's answers: model -> JSON. Version 1.
 
 A request imports the module of its answer and no other, because each model costs time at a cold
 start (benchmarks/cold_start.py).

@@ -1,4 +1,4 @@
-"""What the queue answers about itself and its caller."""
+"""Answers about the queue and its caller."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MembershipView(BaseModel):
 
 
 class MeView(BaseModel):
-    """Who the caller is to the queue."""
+    """The caller, as the queue sees them."""
 
     version: int = VERSION
     caller: str

@@ -63,7 +63,7 @@ _shared: dict[tuple[type[Any], type[BaseModel]], Mapping[str, str]] = {}
 def _types(kind: type[Any], view: type[BaseModel]) -> Mapping[str, str]:
     """The declared type, without `| None`, of each field that a record and a view both have."""
     if (kind, view) not in _shared:
-        declared = {it.name: str(it.type).removesuffix(" | None") for it in fields(kind)}
+        declared = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
         _shared[kind, view] = {
             name: declared[name] for name in view.model_fields if name in declared
         }

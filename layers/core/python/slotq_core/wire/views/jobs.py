@@ -10,10 +10,9 @@ from pydantic import Field
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
-from slotq_core.model.reports.report import Report, Saved, resumption
-from slotq_core.model.reports.slow_save import STOP_GRACE, SlowSave, slow_save_of
+from slotq_core.model.reasons.outlook import Outlook
+from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
 from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel
@@ -22,14 +21,14 @@ from slotq_core.wire.views.reasons import ReasonView, reason_view
 
 
 class OutlookView(BaseModel):
-    """What a waiting job could get, and when. Each entry has the form of a reason."""
+    """The slots that a waiting job could get, and when. Each entry has the form of a reason."""
 
     rooms: list[ReasonView]
-    """What each of the job's pools has for the job."""
+    """The slots of each of the job's pools for the job."""
     evictions: list[ReasonView]
-    """What holds slots in those pools, grouped by why it is not evicted for the job."""
+    """The jobs that hold slots in those pools, grouped by why they are not evicted for the job."""
     reserved: list[ReasonView]
-    """What is kept there for one job, this or another."""
+    """The slots kept there for one job, this or another."""
     times: list[ReasonView]
     """Times at which time alone may change something for the job, the earliest first."""
     earliest: str | None = None
@@ -47,7 +46,7 @@ class AttemptView(BaseModel):
     outcome: str | None = None
     message: str = ""
     stop_cause: str | None = None
-    """`evicted`, `requeued`, `cancelled` …, from the decision on; None if nobody stopped the
+    """`evicted`, `requeued`, `cancelled` …, from the decision on; None if no stop ended the
     attempt."""
     stopped_for: str | None = None
     """The job that this attempt was evicted for, or who cancelled the job or gave the attempt
@@ -63,8 +62,8 @@ class AttemptView(BaseModel):
     resumption: str = ""
     """Where the job goes on after an eviction and what it loses, as a sentence; else empty."""
     warning: str = ""
-    """What the script did wrong when it was asked to suspend, or that its last save took longer
-    than the eviction left it, as a sentence; else empty."""
+    """A warning: the script's fault after a request to suspend, or a last save longer than the time
+    that the eviction left it; else empty."""
     logs: str = ""
     """The CloudWatch log group, a colon, and the prefix of the streams' names."""
 
@@ -83,18 +82,18 @@ class SlowSaveView(BaseModel):
 
     took_seconds: float
     grace_seconds: float
-    """How long the job's pool waits between asking a job to suspend and stopping it; 0: it asks
-    nobody."""
+    """How long the job's pool waits between asking a job to suspend and stopping it; 0: it does not
+    ask."""
     stop_seconds: float
     """How long SageMaker then waits before it kills the script."""
     lost: bool
     """Whether such a save is not complete in that time."""
     text: str
-    """The same as one of the job's warnings."""
+    """The text, also among the job's warnings."""
 
 
 class ProgressView(BaseModel):
-    """How far a running job is, by its script's own word."""
+    """The progress of a running job, as its script reports it."""
 
     step: int | None = None
     """Steps done; None: the script reports only its saves."""
@@ -111,8 +110,8 @@ class ProgressView(BaseModel):
 
 
 class SharedJobView(BaseModel):
-    """What the answers about jobs and the queue's snapshot (`scenario.views`) both show of a job:
-    a setting that both show is a field of this class. Moments are ISO 8601 in UTC, durations
+    """The fields that the answers about jobs and the queue snapshot (`scenario.views`) share: a
+    setting that both show is a field of this class. Moments are ISO 8601 in UTC, durations
     seconds."""
 
     name: str
@@ -122,7 +121,7 @@ class SharedJobView(BaseModel):
     changed_at: str
     demand: dict[str, int]
     parts: dict[str, dict[str, int]] = Field(default={})
-    """What the job needs of each of several pools at once."""
+    """The job's demand in each of several pools at once."""
     requires: dict[str, int] = Field(default={})
     """The properties that the job's pools must have at least."""
     pools: list[str]
@@ -163,7 +162,7 @@ class JobView(SharedJobView):
     after: list[str] = Field(default=[])
     """The jobs that this one was submitted after, and groups, as `group:NAME`."""
     waits_for: list[str] = Field(default=[])
-    """Those of them that the job still waits for."""
+    """The jobs and groups that the job still waits for."""
     submitter: str
     user: str = ""
     """The person behind the submitter, as of the submission: whose limits count."""
@@ -174,11 +173,11 @@ class JobView(SharedJobView):
     progress: ProgressView | None = None
     """For a running job whose script reports; None otherwise, and where S3 does not answer."""
     warnings: list[str] = Field(default=[])
-    """What the job's user should know before it is too late, as sentences: that an eviction would
-    set the job back to its beginning, for example."""
+    """Warnings to the job's user, as sentences: for example that an eviction would restart the job
+    from its beginning."""
     slow_save: SlowSaveView | None = None
-    """That the last save took too long: of a running job, or of the attempt that was evicted last.
-    Its text is among `warnings`."""
+    """Set if the last save took too long: of a running job, or of the attempt that was evicted
+    last. Its text is among `warnings`."""
     stalled_since: str | None = None
     """The last sign of life of a running job that counts as stalled (`stall_after`)."""
     attempts: list[AttemptView] = Field(default=[])
@@ -189,9 +188,13 @@ class JobView(SharedJobView):
 
     @property
     def news(self) -> list[str]:
-        """The warnings that are of now. That the job has no checkpoints is said once, at its
+        """The current warnings, without that of missing checkpoints, which appears once, at the
         submission, and on the job's page."""
-        return [it for it in self.warnings if not it.startswith(f"{set_back(self.name)}: ")]
+        return [
+            warning
+            for warning in self.warnings
+            if not warning.startswith(f"{set_back(self.name)}: ")
+        ]
 
 
 class RequestView(BaseModel):

@@ -28,7 +28,7 @@ class MissingRightView(BaseModel):
 
 
 class PoolHealthView(BaseModel):
-    """What the queue has learned of a pool from SageMaker's refusals."""
+    """The health of a pool, from SageMaker's refusals."""
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
@@ -64,7 +64,7 @@ class PoolSettingsView(BaseModel):
     stall_after: int | None = None
     """How long a script may report nothing before its job counts as stalled; None: for ever."""
     on_stall: str = "warn"
-    """What becomes of a stalled job: `warn`, or `evict` it and use one of its retries."""
+    """The treatment of a stalled job: `warn`, or `evict` it and use one of its retries."""
     count_foreign: bool
     """Whether training jobs outside the queue count against the pool."""
     consolidate: bool
@@ -78,9 +78,9 @@ class PoolSettingsView(BaseModel):
     resources: dict[str, int]
     """The pool's resources besides slots."""
     properties: dict[str, int] = Field(default={})
-    """What the pool's slots are like. Jobs may require it; none uses it up."""
+    """Properties of the pool's slots. Jobs may require them, and do not use them up."""
     checkpoints: str = "warn"
-    """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
+    """The treatment of a preemptible training job without checkpoints: `warn`; `provide`: it is
     given a place for them; `require`: it is refused."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
@@ -94,8 +94,8 @@ class PoolView(BaseModel):
     capacity: dict[str, int]
     """The configured capacity."""
     size: dict[str, int]
-    """What the queue may use now: the capacity without foreign use, less while the account allows
-    less."""
+    """The capacity that the queue may use now: the capacity without foreign use, less while the
+    account allows less."""
     used: dict[str, int]
     """Used by jobs that start, run or stop."""
     foreign: dict[str, int]

@@ -25,11 +25,11 @@ class WaitsView(BaseModel):
 
 
 class UsageRowView(BaseModel):
-    """What a group has used on one type of instance."""
+    """The use of a group on one type of instance."""
 
     group: dict[str, str]
     """The fields that the request groups by: `project`, `submitter`, `pool`, `class`. An empty
-    submitter stands for all persons whose use the caller may not see one by one."""
+    submitter means all persons whose use the caller may not see one by one."""
     instance_type: str
     slot_seconds: float
     """Slots multiplied by the seconds from the admission to the end of each attempt."""
@@ -39,8 +39,8 @@ class UsageRowView(BaseModel):
     """The part of it whose work was lost to evictions: since the last checkpoint that the attempt
     reported, else since the attempt's start."""
     lost_at_most_seconds: float | None = None
-    """The part of that which is the most that can be lost: of attempts that reported no checkpoint.
-    They may have saved some all the same. None: the queue does not tell it apart."""
+    """The part of `lost_seconds` that is only an upper bound: of attempts that reported no
+    checkpoint, but may have saved some. None: an earlier queue, without this field."""
     jobs: int
     """Jobs that started for the first time."""
     attempts: int
@@ -54,8 +54,8 @@ class UsageRowView(BaseModel):
 
 
 class UsagePageView(BaseModel):
-    """A page of what was used. The rows of all pages together are the answer: rows of one group
-    may stand on several pages and are added."""
+    """A page of the use. The rows of all pages together are the answer: rows of one group may be on
+    several pages and are added."""
 
     version: int = VERSION
     start: str
@@ -73,8 +73,8 @@ class UsagePageView(BaseModel):
 
 
 class EvictionView(BaseModel):
-    """For whom an attempt was evicted. All is empty where it was for no particular job, or where
-    that is not known."""
+    """The beneficiary of an eviction. All fields are empty if it is no particular job, or
+    unknown."""
 
     job: str = ""
     """Empty also where the caller may not see that job."""
@@ -83,8 +83,7 @@ class EvictionView(BaseModel):
     """The person behind the submitter."""
     workload: str = ""
     lost_since: str
-    """Since when the work is lost: the last checkpoint that the attempt reported, else its
-    start."""
+    """The start of the lost work: the last checkpoint that the attempt reported, else its start."""
     lost_at_most: bool = False
     """Whether less may be lost: the attempt reported no checkpoint, but may have saved some."""
 
@@ -228,7 +227,7 @@ def usage_view(
 
 
 def totals_in(rows: Iterable[UsageRowView]) -> Iterable[tuple[UsageGroup, Amounts]]:
-    """The groups and amounts in the rows, for whoever adds pages up."""
+    """The groups and amounts in the rows, to add pages up."""
     for row in rows:
         yield group_of(row.group, row.instance_type), _amounts(row)
 

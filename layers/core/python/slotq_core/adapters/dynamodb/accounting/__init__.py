@@ -1,6 +1,6 @@
-"""What callers and attempts have used.
+"""The use of limits and slots.
 
-counters       what callers have used of their limits, and the census of jobs
-usage_records  what attempts used, and its sums by day
-month_sums     what projects with a budget have spent this month
+counters       callers' use of their limits, and the census of jobs
+usage_records  usage records of attempts, and sums by day
+month_sums     this month's spending of projects with a budget
 """

@@ -22,14 +22,14 @@ from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict, Malformed
+from slotq_core.model.caller_limits import CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES
-from slotq_core.model.limits import CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter
 
 _OTHERS: Item = {"jobName": {"S": "x"}, "entryTime": {"S": "1970-01-01T00:00:00Z"}}
 _OTHERS["changedAt"] = {"N": "0"}
-"""What a job has to have and no line is named by."""
+"""Attributes that a job must have and that name no line."""
 
 
 class LinesOfItems:
@@ -60,8 +60,8 @@ class LinesOfItems:
         self._known: dict[str, tuple[str, bool]] = {}
 
     def line_of(self, item: Item) -> tuple[str, bool]:
-        """The line that a job is in or will come to without anybody's doing, and whether it is in
-        it. Empty: it comes to none, or is unreadable."""
+        """The line that a job is in or will enter by itself, and whether the job is in it now.
+        Empty: the job enters none, or is unreadable."""
         key = json.dumps(item, sort_keys=True)
         if key not in self._known:
             self._known[key] = _line_of(item)

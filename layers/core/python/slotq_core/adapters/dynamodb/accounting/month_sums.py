@@ -1,8 +1,8 @@
-"""What projects with a budget have spent this month: attributes of the REVISION item, which every
+"""This month's spending of projects with a budget: attributes of the REVISION item, which every
 pass reads anyway.
 
 `spent` is compressed JSON, and `spentVersion` counts its changes. A warning is an attribute of its
-own, `warned/2026-11/vision`, so that of two handlers only one sets it.
+own, `warned/2026-11/vision`, so that only one of two handlers sets it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of use: of single attempts while the history lasts, and sums by day."""
+"""The usage records of single attempts, as long as the history lasts, and sums by day."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class DynamoUsage:
             raise NotUnderstood(f"the part {part} of the record of use cannot be read") from None
 
     def extend(self, seen: DaySum, extended: DaySum, parts: Iterable[str]) -> None:
-        """Add the parts before the sum names them. A part bears a hash of its content, so two
-        handlers that sum up one day at once never write over each other's."""
+        """Add the parts before the sum names them. A part's name contains a hash of its content, so
+        two handlers that add up one day at once never overwrite each other's."""
         names = [*seen.parts]
         for text in parts:
             packed = zlib.compress(text.encode())
@@ -96,7 +96,7 @@ class DynamoUsage:
 
 
 def _content(item: Item | None, part: str) -> bytes:
-    """Raises KeyError if there is no such part, and ValueError if it is not as it was written."""
+    """Raises KeyError if the part does not exist, and ValueError if it is damaged."""
     packed = bytes((item or {})["cells"]["B"])
     if not part.endswith(f"#{_digest(packed)}"):
         raise ValueError(f"{part} has been changed")

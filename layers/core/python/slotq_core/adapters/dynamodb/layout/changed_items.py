@@ -67,16 +67,16 @@ def changed_items(change: Change, history: int) -> ChangedItems:
 
 
 def request_item(job: Job, packed: bytes) -> Item:
-    """Return the request's item. The entry time says whose request it is, because a later job may
-    have the same name."""
+    """Return the request's item. The entry time identifies the job, because a later job may have
+    the same name."""
     return {"jobDetails": {"B": packed}, "entryTime": {"S": iso(job.entry_time)}}
 
 
 def history_of(change: Change) -> Items:
-    """Return what a change adds to a job's history: the attempt that begins, and the attempt that
-    ends.
+    """Return the items that a change adds to a job's history: the attempt that begins, and the
+    attempt that ends.
 
-    The entry time on each record says which job it belongs to: a later job may have the same name.
+    The entry time on each record identifies the job, because a later job may have the same name.
     """
     entered = {"entryTime": {"S": iso(change.after.entry_time)}}
     name, began, items = change.after.name, change.after.attempt, Items()
@@ -90,7 +90,8 @@ def history_of(change: Change) -> Items:
 
 
 def taken_back(change: Change) -> list[table.Key]:
-    """Return the keys of what `history_of` has added for an attempt that a change takes back."""
+    """Return the keys of the items that `history_of` has added for an attempt that a change takes
+    back."""
     begun = Change(before=replace(change.before, attempt=None), after=change.before)
     return [] if not change.takes_back else [*history_of(begun)]
 
@@ -111,7 +112,7 @@ def farewell(job: Job, expires_at: int) -> Items:
 
 
 def _use_of(change: Change, history: int) -> Items:
-    """Return the record of what the attempt used that the change ends, if any."""
+    """Return the usage record of the attempt that the change ends, if any."""
     record = record_of(change, history)
     if record is None:
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slotq_core.model.limits import opener_mark
+from slotq_core.model.caller_limits import opener_mark
 
 Expression = dict[str, Any]
 """The expression arguments of one call, or of one action of a transaction."""
@@ -110,8 +110,8 @@ def count_waiting(change: int) -> Expression:
 
 
 def correct_waiting(item: Mapping[str, Any], waiting: int) -> Expression:
-    """Set a line's count after the jobs were counted one by one. Condition: the line exists, and
-    the count is as it was read before (`item`), so nobody has counted meanwhile."""
+    """Set a line's count after its jobs were counted one by one. Condition: the line exists, and
+    the count is the one read before (`item`)."""
     unchanged = as_read(item, "waiting")
     corrected = on_condition(set_numbers({"waiting": waiting}), unchanged)
     exists = f"attribute_exists(touched) AND {unchanged['ConditionExpression']}"
@@ -121,8 +121,8 @@ def correct_waiting(item: Mapping[str, Any], waiting: int) -> Expression:
 def return_to_line(at: int) -> Expression:
     """Create or touch a line before a stored job enters it, outside the transaction. `at`: ms.
 
-    The job may be the oldest of all. So the bound goes, and until `line_bounds.GRACE` after
-    `returned` nobody raises another (`raise_bound`). No condition: a change that adds a job to a
+    The job may be the oldest of all. So this removes the bound, and until `line_bounds.GRACE` after
+    `returned` no pass sets another (`raise_bound`). No condition: a change that adds a job to a
     line, or repairs the line, may do this at any time.
     """
     return {
@@ -140,10 +140,10 @@ def return_by_user(at: int, *, opener: str) -> Expression:
 
 def raise_bound(bound: str, *, returned: int | None) -> Expression:
     """Raise a line's bound to the order key `bound`. `returned`: as read before the line's first
-    job was read; None: nobody had returned.
+    job was read; None: no return yet.
 
-    Condition: the line exists; nobody has returned since `returned` was read, because a returning
-    job may be below this bound; there is no bound, an unreadable one, or a lower one.
+    Condition: the line exists; no return came since `returned` was read, because a returning job
+    may be below this bound; the bound is missing, unreadable or lower.
     """
     values: dict[str, Mapping[str, str]] = {":bound": _text(bound), ":text": _text("S")}
     unreturned = "attribute_not_exists(returned)"
@@ -192,8 +192,8 @@ def count_submission(minute: str, *, waiting: int, submissions: int, opened: int
 
 
 def count_waiting_job(*, waiting: int) -> Expression:
-    """Count one more waiting job that no submission has brought. Condition and failures are those
-    of `count_submission`."""
+    """Count one more waiting job that entered without a submission. Condition and failures are
+    those of `count_submission`."""
     built: Expression = {
         "UpdateExpression": "ADD waiting :one",
         "ExpressionAttributeValues": {":one": _number(1)},
@@ -301,8 +301,8 @@ def set_numbers(numbers: Mapping[str, int]) -> Expression:
 
 
 def line_untouched(touched: int) -> Expression:
-    """Require that nobody has touched the line since it was seen empty, so that no submission
-    relies on the line."""
+    """Require that the line was not touched since it was seen empty, so that no submission relies
+    on the line."""
     return {
         "ConditionExpression": "touched = :seen",
         "ExpressionAttributeValues": {":seen": _number(touched)},
@@ -328,7 +328,7 @@ def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
 
 
 def on_condition(update: Expression, condition: Expression) -> Expression:
-    """Make an update depend on a condition whose placeholders are others."""
+    """Make an update depend on a condition whose placeholders differ."""
     merged = {**update, **condition}
     for part in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
         if both := {**update.get(part, {}), **condition.get(part, {})}:
@@ -377,7 +377,7 @@ def raise_generation() -> Expression:
 
 
 def new_generation() -> Expression:
-    """Replace a generation that is no number by one that nobody has seen."""
+    """Replace a generation that is no number by one that no handler has seen."""
     return {
         "UpdateExpression": "SET generation = :new",
         "ExpressionAttributeValues": {":new": _number(1 << 40)},
@@ -387,9 +387,9 @@ def new_generation() -> Expression:
 def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool) -> Expression:
     """Take the lease.
 
-    Condition: nobody holds the lease, this holder does, or the lease has run out. A lease whose end
-    is no number or is after `never` comes from a wrong clock and counts as run out. With
-    `only_news`, the generation must also differ from the generation last seen. Times are ms.
+    Condition: the lease is free, this holder has it, or it has run out. A lease whose end is no
+    number or is after `never` comes from a wrong clock and counts as run out. With `only_news`, the
+    generation must also differ from the generation last seen. Times are ms.
     """
     free = (
         "attribute_not_exists(#holder) OR #holder = :holder"
@@ -411,10 +411,10 @@ def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool
 
 
 def bump_and_take_lease(holder: str, until: int) -> Expression:
-    """Raise the generation, and take the lease if nobody holds it. `until`: ms.
+    """Raise the generation, and take the lease if it is free. `until`: ms.
 
-    There is no condition, because the generation must rise in any case. `if_not_exists` leaves a
-    lease that is held as it is; the caller sees from the new item whose lease it is.
+    There is no condition, because the generation must rise in any case. `if_not_exists` does not
+    change a held lease; the new item shows the caller who holds it.
     """
     return {
         "UpdateExpression": (
@@ -433,8 +433,8 @@ def bump_and_take_lease(holder: str, until: int) -> Expression:
 def end_lease(holder: str, generation: int | None) -> Expression:
     """End the lease and record the generation as seen.
 
-    Condition: this holder still has the lease, and nobody has bumped since that generation. With
-    None, bumps do not matter, and no generation counts as seen.
+    Condition: this holder still has the lease, and the generation has not risen since. With None,
+    bumps do not matter, and no generation counts as seen.
     """
     condition, values = "#holder = :holder", {":holder": _text(holder)}
     change = "SET seen = :seen REMOVE #holder, #until"
@@ -455,8 +455,8 @@ def end_lease(holder: str, generation: int | None) -> Expression:
 
 
 def take_turn(*, now: int, next_at: int, never: int) -> Expression:
-    """Take a task's turn. Condition: the task is due and nobody else has taken this turn. A task
-    is due at once if its due time is missing, is no number, or is after `never` (from a wrong
+    """Take a task's turn. Condition: the task is due and no other handler has taken this turn. A
+    task is due at once if its due time is missing, is no number, or is after `never` (from a wrong
     clock). Times are ms."""
     return {
         "UpdateExpression": "SET nextAt = :next",
@@ -473,7 +473,7 @@ def take_turn(*, now: int, next_at: int, never: int) -> Expression:
 
 
 def set_turn(next_at: int) -> Expression:
-    """Set the next turn (ms), whatever was set before."""
+    """Set the next turn (ms) unconditionally."""
     return {
         "UpdateExpression": "SET nextAt = :next",
         "ExpressionAttributeValues": {":next": _number(next_at)},
@@ -482,8 +482,8 @@ def set_turn(next_at: int) -> Expression:
 
 def next_revision(seen: int, digest: str, sharing: str) -> Expression:
     """Raise the configuration's revision, and record the digest of the new configuration and its
-    document of departments and projects. Condition: nobody has changed the configuration since it
-    was read. `seen` 0: there is no revision, or it is unreadable."""
+    document of departments and projects. Condition: the configuration has not changed since it was
+    read. `seen` 0: the revision is missing or unreadable."""
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
@@ -510,7 +510,7 @@ def outdate_configuration() -> Expression:
 
 
 def record_use(*, waiting: int, lines: int) -> Expression:
-    """Record what all callers used at an audit, beside the revision: one read gives both."""
+    """Record all callers' use at an audit, beside the revision: one read gives both."""
     return {
         "UpdateExpression": "SET waiting = :waiting, #lines = :lines",
         "ExpressionAttributeNames": {"#lines": "lines"},
@@ -519,8 +519,8 @@ def record_use(*, waiting: int, lines: int) -> Expression:
 
 
 def keep_spent(packed: bytes, *, seen: int) -> Expression:
-    """Keep what projects have spent, beside the revision: one read gives both. Condition: nobody
-    else has kept anything since; `seen` 0: nobody has ever, or the version is unreadable."""
+    """Store the spending of projects, beside the revision: one read gives both. Condition: not
+    stored again since; `seen` 0: never stored, or the version is unreadable."""
     condition = "spentVersion = :seen" if seen else "NOT attribute_type(spentVersion, :number)"
     return {
         "UpdateExpression": "SET spent = :spent, spentVersion = :next",
@@ -534,7 +534,8 @@ def keep_spent(packed: bytes, *, seen: int) -> Expression:
 
 
 def yielded_at(at: int) -> Expression:
-    """Require that the user has not yielded again since this yield (ms), which is forgotten."""
+    """Require that the user has not yielded again since this yield (ms), which is about to be
+    deleted."""
     return {
         "ConditionExpression": "#at = :at",
         "ExpressionAttributeNames": {"#at": "at"},
@@ -587,7 +588,7 @@ def is_open(digest: str) -> Expression:
 
 
 def withdraw_group(at: int) -> Expression:
-    """Withdraw a group's submission. Condition: nobody has begun it again since `at` (ms)."""
+    """Withdraw a group's submission. Condition: it was not begun again since `at` (ms)."""
     return {
         "UpdateExpression": "SET withdrawn = :true",
         "ConditionExpression": "#at = :at",
@@ -600,8 +601,8 @@ def decide_about_groups(seen: int | None, *, opens: bool, closes: bool) -> Expre
     """Count one more decision about a group, beside the configuration's revision: every load reads
     that item before anything else. `opens`, `closes`: whether a decision in parts begins or ends.
 
-    Condition: nobody has decided about a group since the decision's load (`seen`), so nobody has
-    changed who of a group holds slots, in any pool. `seen` None: no condition, for a last part.
+    Condition: no decision about a group was committed since the decision's load (`seen`), so the
+    members that hold slots are the same in every pool. `seen` None: no condition, for a last part.
     """
     clauses = ["ADD groupDecisions :one"]
     values: dict[str, Mapping[str, Any]] = {":one": _number(1)}
@@ -623,7 +624,7 @@ def decide_about_groups(seen: int | None, *, opens: bool, closes: bool) -> Expre
 
 
 def mark_in_parts() -> Expression:
-    """Let every load look for a decision in parts: a mark without one does no harm."""
+    """Make every load look for a decision in parts. A mark without a decision does no harm."""
     return {
         "UpdateExpression": "SET inParts = :true",
         "ExpressionAttributeValues": {":true": {"BOOL": True}},
@@ -640,7 +641,8 @@ def is_in_parts(number: int, kind: str) -> Expression:
 
 
 def turn_back(number: int, kind: str, undo: str) -> Expression:
-    """Turn a decision in parts into its undoing. Condition: nobody else has, or finished it."""
+    """Turn a decision in parts into its undoing. Condition: no other handler has done so, or
+    finished it."""
     condition = is_in_parts(number, kind)
     values = {**condition["ExpressionAttributeValues"], ":undo": _text(undo)}
     return {
@@ -651,7 +653,7 @@ def turn_back(number: int, kind: str, undo: str) -> Expression:
 
 
 def meet_goal(job: str) -> Expression:
-    """Note which job has reached a sweep's goal. Condition: there is such a group."""
+    """Note which job has reached a sweep's goal. Condition: the group exists."""
     return {
         "UpdateExpression": "SET metBy = :job",
         "ConditionExpression": "attribute_exists(digest)",
@@ -735,7 +737,7 @@ def attributes_in_state(state: str, attributes: Sequence[str]) -> Expression:
 
 
 def openers(pk: str) -> Expression:
-    """Select the names of all lines, and who has opened them."""
+    """Select the names of all lines, and their openers."""
     return {**partition(pk), "ProjectionExpression": "sk, opener"}
 
 

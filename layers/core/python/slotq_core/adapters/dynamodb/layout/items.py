@@ -35,11 +35,10 @@ from slotq_core.usage.attempt_use import AttemptUse
 Items = dict[table.Key, Item]
 
 MOST_COUNTED = 1 << 62
-"""Upper bound on what rises by one, far below DynamoDB's 38 digits, so that one more can be
-added."""
+"""Upper bound of counters, far below DynamoDB's 38 digits, so that one more can be added."""
 
 NEW_AGE = 1 << 40
-"""What an unreadable count goes on from: far above any count that was ever seen."""
+"""The value from which an unreadable counter continues: far above any value ever seen."""
 
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
@@ -71,8 +70,8 @@ def copies_of(job: Job) -> list[table.Key]:
 
 def entry_time_of(record: Mapping[str, Value]) -> str | None:
     """Return the entry time of the job that a history record belongs to. None: the record is older
-    than this attribute. Names were not used again then, so the record belongs to the only job of
-    its name."""
+    than this attribute. Names were unique then, so the record belongs to the only job of its
+    name."""
     entered = record.get("entryTime")
     return entered.get("S") if entered else None
 
@@ -157,7 +156,7 @@ def stored_group_of(item: Mapping[str, Value]) -> StoredGroup:
 
 
 def write_group(stored: StoredGroup) -> Item:
-    """Return a group and what is kept with it, as one item. Version 0.2.0 reads no group without a
+    """Return a group and its stored data, as one item. Version 0.2.0 reads no group without a
     project and a time."""
     known: Item = {"project": {"S": stored.project}, "at": {"N": str(stored.at)}}
     return {**write(stored.group), **known, **write(stored)}
@@ -179,8 +178,8 @@ def in_parts_of(item: Mapping[str, Value]) -> InParts:
 
 
 def write_in_parts(decision: InParts) -> Item:
-    """Return a decision in parts. The jobs of a group are much alike, so a compressed one takes
-    some hundred bytes."""
+    """Return a decision in parts. The jobs of a group are similar, so a compressed one takes some
+    hundred bytes."""
     stored = [[write(job) for job in step] for step in decision.steps]
     packed = zlib.compress(json.dumps(stored, separators=(",", ":")).encode())
     return {

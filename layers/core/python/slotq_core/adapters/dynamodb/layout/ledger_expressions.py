@@ -1,6 +1,6 @@
-"""Every condition and update of a pool's ledger, named and explained. No other module has any.
+"""Every condition and update of a pool's ledger, named and explained. No other module contains any.
 
-The promise "never over capacity" rests on these lines alone.
+The promise "never over capacity" rests on this module alone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def change_use(
     - free_<resource> >= :gain, for each resource of which some job newly holds any: the free amount
       covers the gain. Also false if the pool lacks the resource or is no longer configured (the
       attribute is missing).
-    - version = :seen, only if the decision depends on the state as read: nobody else has decided
-      about this pool since.
+    - version = :seen, only if the decision depends on the state as read: no other decision about
+      this pool was committed since.
     - ADD changes use and free by the same amount, in opposite directions, raises the version for a
       decision, and updates the sum of marks.
-    - SET activity: an item of the pool's partition has changed, so nobody may go on with what was
-      read of the pool before. No decision depends on it, so an event refuses none.
+    - SET activity: an item of the pool's partition has changed, so every cached reading of the pool
+      is outdated. No decision depends on this attribute, so an event refuses no decision.
     """
     build = _Builder()
     for resource in sorted(admitted):
@@ -75,7 +75,7 @@ def open_pool(room: Demand) -> Expression:
 def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
     """Reopen a pool whose definition was lost, but not its ledger: `room` is free of each resource.
 
-    Condition: nobody has changed the ledger since it was read.
+    Condition: the ledger has not changed since it was read.
     """
     build = _Builder()
     build.require(f"version = {build.value(seen)}")
@@ -118,7 +118,7 @@ def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
 def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
     """Record what foreign training jobs occupy, and reduce the free amount by the difference.
 
-    Conditions: nobody has changed the ledger since it was read, and the pool is configured.
+    Conditions: the ledger has not changed since it was read, and the pool is configured.
     """
     build = _Builder()
     build.require(f"version = {build.value(seen)}")

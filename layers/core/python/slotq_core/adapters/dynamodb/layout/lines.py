@@ -1,27 +1,27 @@
-"""A line's item: when somebody came, and how far a pass need not look.
+"""A line's item: the times of entries, and a lower bound of the order keys.
 
 `touched`   when (ms) a job was last about to enter the line
 `returned`  when (ms) a stored job was last about to enter the line
 `bound`     an order key: no job of the line has a lower one. No bound: the first may be any job
 
-`waiting`   how many jobs wait in the line, where it is of a project: fair shares ask for it
+`waiting`   how many jobs wait in the line, if a project owns the line: fair shares use this number
 
-The count lags: a submission counts before its transaction, everybody else after it, and who dies in
-between leaves it wrong until an audit counts the jobs (`repair.line_audit`). That is enough for
-shares, which order jobs and gate reclaim and never over-commit.
+The count lags. A submission counts before its transaction, any other change after it. If the
+handler dies in between, the count is wrong until an audit corrects it (`repair.line_audit`). That
+is enough for shares, which order jobs and gate reclaim and never over-commit.
 
-A pass plans with a line's bound instead of its first job, and reads a blocked line not at all. So
-this must hold at every moment: each waiting job's line exists, and the line's bound is at most the
-job's order key. Who writes what, and why that holds:
+A pass plans with a line's bound instead of the first job, and does not read a blocked line. So this
+invariant must hold at every moment: each waiting job's line exists, and the line's bound is at most
+the job's order key. The writers, and why the invariant holds:
 
 - A submission touches the line before its transaction. Its order key begins with the present time,
   and no bound is above the present time less `GRACE`. So the bound may stay.
 - A return (every change that puts a stored job into a line) touches the line before its
   transaction, and removes the bound (`expressions.return_to_line`).
 - A pass raises the bound to the first order key that it has read, at most to the present time less
-  `GRACE`. It does so only if nobody has returned for `GRACE`, so that every earlier return is
-  either in what it has read or will never come, and on condition that nobody has returned since.
-- A pass removes an empty line that nobody has touched for `LINE_KEPT`.
+  `GRACE`. It does so only after `GRACE` without a return, so that every earlier return is either
+  among the jobs read or will never come; and on the condition that no return came since.
+- A pass removes an empty line after `LINE_KEPT` without a touch.
 
 Handlers of earlier versions know no bound. They use lines of another name (`policy.lines`), and a
 pass moves the jobs of those lines by a return.
@@ -58,7 +58,7 @@ class StoredLine:
     touched: int | None
     """None: unreadable. The line is kept, because jobs may wait there."""
     returned: int | None = None
-    """None: nobody has returned, or the time is unreadable (`broken`)."""
+    """None: no return yet, or the time is unreadable (`broken`)."""
     bound: str = ""
     """Empty: none, or an unreadable one (`broken`)."""
     waiting: int | None = None

@@ -119,8 +119,8 @@ def _write_whole(value: int) -> Value:
 
 
 def _capacity(value: Value) -> Demand:
-    """Read a capacity. Raises ValueError if nobody could have configured the capacity: a mistake by
-    hand must not open a pool to more jobs than there are instances."""
+    """Read a capacity. Raises ValueError for one that no configuration can contain: a manual
+    mistake must not open a pool to more jobs than there are instances."""
     capacity = demand(value)
     if not may_have(capacity):
         raise ValueError(f"no pool may have {dict(capacity)}")

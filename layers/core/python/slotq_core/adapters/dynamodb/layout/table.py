@@ -58,11 +58,11 @@ implementation understands a condition on a nested path.)
 
 A Query does not see a transaction as one: it can return one item from before and the next from
 after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold and claim slots
-there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items
-do not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
-partition also sets the ledger's `activity` to a value of its own: who finds the ledger as it was
-need not read the partition again (`pool_reading`). The transaction that makes a job yield to a
-time slice is one of these, so YIELD items are as old as the ledger or older.
+there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items do
+not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
+partition also sets the ledger's `activity` to a new value: while the ledger is unchanged, a cached
+reading of the partition is still valid (`pool_reading`). The transaction that makes a job yield to
+a time slice is one of these, so YIELD items are as old as the ledger or older.
 
 Jobs that come after others. The submission of such a job requires that each awaited job lives and
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
@@ -83,9 +83,8 @@ one group without each other's knowledge, whatever pools they touch. One beyond 
 limit puts PARTS and `inParts` in its first part. A load that finds `inParts` reads PARTS, and its
 pass finishes the decision before it plans. Every further part requires PARTS; the last removes it.
 
-A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
-that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
-begins.
+A line's `bound` is a lower bound of its jobs' order keys, so that a pass need not read a blocked
+line (`layout.lines`). In SCHEDULER, `audit` names the last line of the last audit.
 
 The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
 HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.

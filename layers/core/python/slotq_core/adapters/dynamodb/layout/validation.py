@@ -1,5 +1,5 @@
-"""Decide whether an item can be understood. Unreadable items are named and skipped; they stop
-nothing else.
+"""Decide whether an item is readable. Unreadable items are named and skipped; they stop nothing
+else.
 
 A newer release, a person or a bug may have written an item. A copy of a job is valid only at a key
 where its job requires a copy, so a left-over copy counts as unreadable.

@@ -23,8 +23,8 @@ from slotq_core.storage.order_keys import key_after, order_key
 class Reading:
     """The jobs of one line behind some place, as far as they have been read.
 
-    Unreadable jobs are passed over, and so are those that were seen elsewhere: claimants, and jobs
-    that held slots when the pools were read.
+    Skips unreadable jobs, and jobs that were seen elsewhere: claimants, and jobs that held slots
+    when the pools were read.
     """
 
     line: str

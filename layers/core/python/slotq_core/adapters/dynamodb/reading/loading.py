@@ -56,11 +56,11 @@ _MOST_FORGOTTEN = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Capacity:
-    """The pools, who shares them, and who holds their slots."""
+    """The pools, the projects that share them, and the holders of their slots."""
 
     configuration: Configuration
     pools: tuple[Pool, ...]
-    """With their health, and what others occupy."""
+    """With their health, and the slots of foreign training jobs."""
     holders: Mapping[str, Holders]
     spent: Spending
     undecidable: str
@@ -89,7 +89,7 @@ class _Capacity:
 
 
 class GroupRecords(Protocol):
-    """What a load asks of the groups that users have submitted."""
+    """The part of the stored groups that a load uses."""
 
     def of(self, names: Iterable[str]) -> Mapping[str, Group]:
         """Return these groups by name, as far as they exist."""
@@ -97,8 +97,8 @@ class GroupRecords(Protocol):
     def with_ended(
         self, groups: Iterable[Group], living: AbstractSet[str], now: int
     ) -> tuple[Group, ...]:
-        """Return these groups, a gang with what has become of its ended members. `living`: jobs
-        that the load has seen alive."""
+        """Return these groups, gangs with the ends of their members. `living`: jobs that the load
+        has seen alive."""
 
 
 class DynamoWorlds:
@@ -125,7 +125,7 @@ class DynamoWorlds:
         self._places = Places(calls, in_parallel)
         self._in_parallel = in_parallel
         self._late: tuple[Poison, ...] = ()
-        """What a plan in progress could not read, for the next load."""
+        """Items that a plan in progress could not read, for the next load."""
 
     def load(self, now: int) -> World:
         sieve, self._late, late = Sieve(), (), self._late

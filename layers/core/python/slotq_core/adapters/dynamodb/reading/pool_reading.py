@@ -27,24 +27,25 @@ from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.ports.stored import Poison
 
 LARGE = 12
-"""A pool with more jobs than this costs more than two read units, which is what its ledger and its
-health cost by themselves."""
+"""A pool with more jobs than this costs more than the two read units of its ledger and its
+health."""
 
 KEPT_FOR = 600_000
-"""How long (ms) jobs are kept at most: what a person or a handler of an earlier version has changed
-past the ledger is seen after this time."""
+"""How long (ms) jobs are cached at most. A change that bypasses the ledger (by an operator, or a
+handler of an earlier version) is seen after this time."""
 
 _PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
 """Pauses (s) before each read of a pool that does not add up. In total, far longer than DynamoDB
 takes to show a committed transaction whole."""
 
 Read = tuple[Holders, Demand, tuple[Poison, ...]]
-"""Who holds a pool's slots, what the plan's jobs may not use, and what cannot be read."""
+"""The holders of a pool's slots, the amount that the plan's jobs may not use, and unreadable
+items."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kept:
-    """Who held a pool's slots when its ledger was this item, or later."""
+    """The holders of a pool's slots when its ledger was this item, or later."""
 
     ledger: Item
     at: int
@@ -66,11 +67,11 @@ class PoolReader:
         self._in_parallel = in_parallel
         self.large_from = LARGE
         self._large: set[str] = set()
-        """Pools that had more jobs than that when last read."""
+        """Pools that had more than `large_from` jobs when last read."""
         self._kept: dict[str, _Kept] = {}
 
     def forget(self) -> None:
-        """Forget all that is kept: a decision that rested on it was refused."""
+        """Drop the cache: a decision that rested on it was refused."""
         self._kept.clear()
 
     def read(self, pools: Sequence[Pool], now: int) -> list[Read]:
@@ -88,17 +89,18 @@ class PoolReader:
         return [known[pool.name] for pool in pools]
 
     def _ledgers(self, names: Sequence[str]) -> dict[table.Key, Item]:
-        """Return the ledgers and the health of these pools, those that exist.
+        """Return the ledgers and the health of these pools, as far as they exist.
 
-        Each is read alone: a Query may show a transaction's ledger before its other items, and what
-        was kept would then be older than its ledger.
+        Each is read alone: a Query may show a transaction's ledger before its other items, and the
+        cache would then be older than its ledger.
         """
         keys = [key(name) for name in names for key in (table.ledger_key, table.health_key)]
         items = self._in_parallel(self._calls.item, keys)
         return {key: item for key, item in zip(keys, items, strict=True) if item is not None}
 
     def _as_kept(self, pool: Pool, ledgers: dict[table.Key, Item], now: int) -> Read | None:
-        """Return what is kept of the pool; None if something has changed since, or may have."""
+        """Return the cached content of the pool; None if something has changed since, or may
+        have."""
         kept, ledger = self._kept.get(pool.name), ledgers.get(table.ledger_key(pool.name))
         if kept is None or kept.ledger != ledger or not 0 <= now - kept.at < KEPT_FOR:
             return None
@@ -118,11 +120,11 @@ class PoolReader:
             self._kept[name] = _Kept(ledger=ledger, at=now, read=read)
 
     def _reread(self, pool: Pool) -> Read:
-        """Read who holds a pool's slots. Items that do not add up may be a half-visible
+        """Read the holders of a pool's slots. Items that do not add up may be a half-visible
         transaction.
 
-        Such items are read again, a little later each time. They are believed once they have stayed
-        the same. Raises Unavailable if they keep changing.
+        Such items are read again, a little later each time, and accepted once they stay the same.
+        Raises Unavailable if they keep changing.
         """
         seen: list[list[Item]] = []
         partition = expressions.partition(table.pool_partition(pool.name))

@@ -1,10 +1,10 @@
 """The lines of one load: the first jobs of those that are read, and stand-ins for the others.
 
-A line with a lower bound is not read until the plan asks for it (`Snapshot.unread`). The bound
-comes from an earlier pass that has read the line; `layout.lines` says why it holds.
+A line with a lower bound is not read until the plan requests it (`Snapshot.unread`). The bound
+comes from an earlier pass that has read the line; `layout.lines` explains why it is valid.
 
-Once users matter to the plan, a line that mixes them is read whole: its first job may hide another
-user's. The pass then moves its jobs into lines of their users.
+Once users matter to the plan, a line with jobs of several users is read whole: its first job may
+hide another user's. The pass then moves its jobs into lines of their users.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class WaitingLines:
         return replace(found, behind=max(found.behind, counted)) if found.jobs else found
 
     def _counted(self, line: str) -> int:
-        """How many jobs wait in the line without a claim, as far as they are counted; else 0."""
+        """The number of jobs that wait in the line without a claim, if they are counted; else 0."""
         if not is_counted(line):
             return 0
         return (self._lines[line].waiting or 0) - self._claimants[line]
@@ -110,7 +110,7 @@ class WaitingLines:
         return self._readings[line].found
 
     def keep_bounds(self) -> None:
-        """Raise the bounds of the lines that were read, where a later load gains by it."""
+        """Raise the bounds of the lines that were read, if a later load benefits."""
         read = [(self._lines[name], reading) for name, reading in self._readings.items()]
         worth = [
             (line, reading.first)
@@ -142,8 +142,8 @@ class WaitingLines:
         return mixes_users(parsed(line), by_user=self._by_user)
 
     def _asked_next(self, after: Job) -> Iterator[str]:
-        """Yield further lines to read at once with one that the plan asks for: it will probably ask
-        for these next. Each time twice as many, because most plans ask for few."""
+        """Yield further lines to read in parallel with the requested one: the plan will probably
+        request them next. Each time twice as many, because most plans need few."""
         also, self._at_once = self._at_once - 1, min(2 * self._at_once, IN_FLIGHT)
         for line, job in sorted(self.stand_ins.items(), key=lambda pair: position(pair[1])):
             if not also:
@@ -161,7 +161,7 @@ class WaitingLines:
 
 def _stand_in(line: StoredLine, number: int) -> Job | None:
     """Return a stand-in for the line; None if it must be read: a line without a bound, one whose
-    jobs are planned together, and one whose jobs a quota refused, as of a time of their own."""
+    jobs are planned together, or one whose jobs a quota refused at times of their own."""
     shared = parsed(line.name)
     if not line.bound or shared.group or shared.parts or shared.refused_in:
         return None

@@ -38,7 +38,7 @@ _TRIES = 10
 
 
 class BackupError(SlotQError):
-    """The table or the file is not as required; the message says what to do."""
+    """The table or the file is unusable; the message says what to do."""
 
 
 def _now() -> int:
@@ -46,9 +46,9 @@ def _now() -> int:
 
 
 def save_table(client: Any, table: str, path: Path, *, clock: Callable[[], int] = _now) -> int:
-    """Write all items of the table to a new file, with the moment from which they are; return their
-    number. Raises BackupError if the file exists or cannot be written, or if the queue worked
-    meanwhile; no file is left then."""
+    """Write all items of the table to a new file, with their time; return their number. Raises
+    BackupError if the file exists or cannot be written, or if the queue worked meanwhile; no file
+    is left then."""
     whole = path.with_name(f"{path.name}.part")
     copied_at = _restored_from(client, table) or clock()
     try:
@@ -78,12 +78,12 @@ def load_table(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], int] = _now,
 ) -> int:
-    """Put the file's items into the table, and the moments of copy and restore; return the number
-    of the file's items. `copied_at` (ms): from when the items are; None: as the file says.
+    """Put the file's items into the table, and the times of copy and restore; return the number of
+    the file's items. `copied_at` (ms): the time of the items; None: as in the file.
 
-    Raises BackupError if the file is incomplete or of a later moment than now, or if the table is
-    not empty and `replace` is not set; nothing has changed then. After an interruption, run the
-    load again with `replace`.
+    Raises BackupError if the file is incomplete or from the future, or if the table is not empty
+    and `replace` is not set; nothing has changed then. After an interruption, run the load again
+    with `replace`.
     """
     said, items = _read(path)
     copied_at, now = said if copied_at is None else copied_at, clock()
@@ -155,7 +155,7 @@ def _digest(items: Iterable[Item], write: Callable[[str], object] = len) -> _Sum
 
 
 def _read(path: Path) -> tuple[int | None, list[Item]]:
-    """Return from when the file's items are (ms; None: the file is older than this fact), and the
+    """Return the time of the file's items (ms; None: the file is older than this field), and the
     items. Raises BackupError if the file is no backup, incomplete or changed."""
     try:
         lines = path.read_text().splitlines(keepends=True)

@@ -45,7 +45,7 @@ class Conditions:
         self._quarantine, self._clock = quarantine, clock
 
     def check(self, tasks: Iterable[Item], *, mend: bool) -> Iterator[Finding]:
-        """Yield the rows that can never be what is asked of them. `tasks`: the items of the
+        """Yield the items that can never meet their conditions. `tasks`: the items of the
         partitions in `READERS`."""
         yield from self._counts(mend=mend)
         yield from self._document(mend=mend)
@@ -87,8 +87,8 @@ class Conditions:
                 yield Finding(kind="unreadable", subject=key[1], text=text, mended=mend)
 
     def _unmarked_decision(self, *, mend: bool) -> Iterator[Finding]:
-        """A decision in parts that no load looks for: it is never finished, and no other begins.
-        Its record is read before the mark, so one that ends meanwhile is not taken for a fault."""
+        """A decision in parts that no load finds: it is never finished, and it blocks all others.
+        Its record is read before the mark, so a decision that ends meanwhile is no finding."""
         parts = self._calls.item(table.parts_key())
         readable = Sieve().read([parts] if parts else [], READERS[table.PARTS])
         if not readable or "inParts" in (self._calls.item(table.revision_key()) or {}):

@@ -141,8 +141,8 @@ class Copies:
         return Finding(kind="unreadable", subject=name, text=text, mended=mend)
 
     def aside(self, key: table.Key, item: Item, reason: str) -> list[Action]:
-        """Return the actions that put an item aside, where people find it, if it has not changed
-        since it was read."""
+        """Return the actions that put an item aside for operators, if it has not changed since it
+        was read."""
         name, poison = self._calls.table, poison_of(key, reason)
         record: Item = {"item": {"M": item}, "reason": {"S": reason}}
         unchanged = expressions.unchanged(item)

@@ -179,7 +179,7 @@ class Inspection:
             yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
 
     def _limits(self, seen: _Seen) -> Iterator[Finding]:
-        """Yield a finding if the limits are unreadable. Only people can set them again."""
+        """Yield a finding if the limits are unreadable. Only an operator can set them again."""
         sieve = Sieve()
         sieve.read([seen.limits] if seen.limits else [], limits_of)
         if sieve.poison:
@@ -189,8 +189,8 @@ class Inspection:
             yield Finding(kind="unreadable", subject="limits", text=text)
 
     def _restore(self) -> Iterator[Finding]:
-        """Yield a finding if the last restore is unreadable, or of a later moment than now. Only
-        people know its moments."""
+        """Yield a finding if the record of the last restore is unreadable or from the future. Only
+        an operator knows the right times."""
         sieve, item = Sieve(), self._calls.item(table.restored_key())
         read = sieve.read([item] if item else [], restore_of)
         late = any(copy.restored_at > self._clock() + FAR_OFF for copy in read)

@@ -32,8 +32,8 @@ READERS: Mapping[str, Callable[[Item], object]] = {
     table.HISTORY: history_note_of,
     table.PENDING: _pending_of,
 }
-"""Partitions of tasks, and what reads an item there. An unreadable one would keep those behind it
-waiting, or its name from being used again. Nothing else depends on it, so it is set aside."""
+"""Partitions of tasks, and the reader of their items. An unreadable item would delay those behind
+it, or block its name. Nothing else depends on it, so it is set aside."""
 
 _ALONE = frozenset({table.HELD_PREFIX, table.YIELD_PREFIX})
 """Items of a pool that nothing else depends on."""

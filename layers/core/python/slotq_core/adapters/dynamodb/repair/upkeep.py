@@ -18,8 +18,8 @@ from slotq_core.model.attempts import Restore
 
 
 class DynamoRepair:
-    """What keeps the table whole: the line audit, the quarantine and the inspection, beside what it
-    does itself."""
+    """The repair of the table: the line audit, the quarantine, the inspection, and the expiry of
+    records."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class DynamoRepair:
         self.inspect = inspection.run
 
     def last_restore(self) -> Restore | None:
-        """Return what the RESTORED item says. One that cannot be read counts as none."""
+        """Return the RESTORED item's content. An unreadable item counts as missing."""
         item = self._calls.item(table.restored_key())
         return next(iter(Sieve().read([item] if item else [], restore_of)), None)
 
@@ -42,8 +42,8 @@ class DynamoRepair:
         """Mark the records of up to `limit` ended jobs; return the number of jobs. DynamoDB itself
         removes marked records, within days of their time.
 
-        The note is deleted last, so that after a crash the work is repeated. One that cannot be
-        read is set aside: else so many of them would keep all others waiting.
+        The note is deleted last, so that the work is repeated after a crash. An unreadable note is
+        set aside: otherwise such notes could delay all others.
         """
         done = 0
         for note in self._calls.query(expressions.partition(table.HISTORY), limit=limit):

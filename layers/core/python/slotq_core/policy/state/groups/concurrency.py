@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import JobLimitReached, Reason, SweepLimit
@@ -141,10 +141,10 @@ class Bounded:
     def counted(self, job: Job) -> Job:
         """The job with its part of the user's limit in its demand."""
         part = Demand({_named(*self._bound[job.name]): job.demand.slots})
-        return replace(job, demand=job.demand + part)
+        return copied(job, demand=job.demand + part)
 
     def left(self, pool: str) -> Demand:
-        """What the limits leave to all of these users in the pool."""
+        """The amounts that the limits leave to all of these users in the pool."""
         found = {}
         for user, choices in self._users:
             lefts = [self._left(user, class_name, pool) for class_name in choices]

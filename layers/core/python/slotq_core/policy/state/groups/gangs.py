@@ -1,4 +1,4 @@
-"""Gangs: which members may start, which must, and what happens when a gang is no longer whole.
+"""Gangs: optional and mandatory members, and gangs that are no longer whole.
 
 A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
 Its rank is its lowest member's, its entry its last member's; completed members count towards the
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.groups import Group
@@ -61,7 +62,7 @@ class LiveGang:
 
     @property
     def end(self) -> str:
-        """What has ended the gang, as a sentence; empty: nothing has, or members end alone."""
+        """The cause of the gang's end, as a sentence; empty: it goes on, or members end alone."""
         last = self.group.ends_with
         if not last:
             return ""
@@ -114,24 +115,27 @@ class LiveGang:
         return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
 
     def _with_gang_rank(self, job: Job, **changes: Any) -> Job:
+        return copied(job, **self._rank_and_entry, **changes)
+
+    @cached_property
+    def _rank_and_entry(self) -> Mapping[str, Any]:
+        """The gang's rank and entry time, as fields of a job."""
         lowest = min(self.waiting, key=rank)
-        return replace(
-            job,
-            priority=lowest.priority,
-            priority_class=lowest.priority_class,
-            workload=lowest.workload,
-            entry_time=max(member.entry_time for member in self.waiting),
-            **changes,
-        )
+        return {
+            "priority": lowest.priority,
+            "priority_class": lowest.priority_class,
+            "workload": lowest.workload,
+            "entry_time": max(member.entry_time for member in self.waiting),
+        }
 
     @cached_property
     def owed(self) -> Mapping[str, Demand]:
-        """By pool, what the claims of the waiting members hold."""
+        """By pool, the claims of the waiting members."""
         claims = ((job.claim.pool, job.demand, 1) for job in self.waiting if job.claim)
         return Demand.totals(claims)
 
     def demand_in(self, pool: str, member: Job) -> Demand:
-        """What the gang asks for at least in a pool in which this member is to run."""
+        """The gang's least demand in a pool where this member is to run."""
         bound = self._bound_to.get(pool, NOTHING)
         return bound if member.pools == (pool,) else bound + member.demand
 
@@ -209,7 +213,7 @@ def _with_last_stops(group: Group, active: Sequence[Job]) -> Group:
     the other members need not stop for them."""
     ends = ((job.name, _end_after_stop(job)) for job in active)
     stopped = {name: end for name, end in ends if end is not None}
-    return replace(group, ended={**stopped, **group.ended}) if stopped else group
+    return copied(group, ended={**stopped, **group.ended}) if stopped else group
 
 
 def _end_after_stop(job: Job) -> JobState | None:

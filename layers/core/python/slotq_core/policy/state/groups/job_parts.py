@@ -7,9 +7,9 @@ restated for the job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
+from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
@@ -37,7 +37,7 @@ def in_parts(planner: Planner) -> Planner:
             return (yield from planner(snapshot, now, asked))
         apart = _in_one_class(_taken_apart(snapshot))
         rejoined = _rejoined((yield from planner(apart, now, asked)), whole)
-        return replace(rejoined, unexamined=_OfWholes(rejoined, snapshot))
+        return copied(rejoined, unexamined=_OfWholes(rejoined, snapshot))
 
     return planned
 
@@ -58,7 +58,7 @@ def _taken_apart(snapshot: Snapshot) -> Snapshot:
         for job in (*snapshot.active, *snapshot.waiting)
         if job.parts
     ]
-    return replace(
+    return copied(
         snapshot,
         active=tuple(part for job in snapshot.active for part in _parts(job)),
         waiting=tuple(part for job in snapshot.waiting for part in _parts(job)),
@@ -83,12 +83,12 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
         or books.common_class(parts)
         for name, parts in auto.items()
     }
-    parts = {part.name for those in auto.values() for part in those}
+    parts = {part.name for split in auto.values() for part in split}
     waiting = (
-        replace(job, admitted_class=common[job.group]) if job.name in parts else job
+        copied(job, admitted_class=common[job.group]) if job.name in parts else job
         for job in apart.waiting
     )
-    return replace(apart, waiting=tuple(waiting))
+    return copied(apart, waiting=tuple(waiting))
 
 
 def _claimed(parts: Iterable[Job]) -> Iterator[str]:
@@ -101,15 +101,15 @@ def _parts(job: Job) -> Iterator[Job]:
         yield job
         return
     for pool, demand in job.parts:
-        yield replace(
+        yield copied(
             job,
             name=part_name(job.name, pool),
             group=job.name,
             parts=(),
             demand=demand,
             pools=(pool,),
-            attempt=job.attempt and replace(job.attempt, pool=pool),
-            claim=job.claim and replace(job.claim, pool=pool, amount=demand),
+            attempt=job.attempt and copied(job.attempt, pool=pool),
+            claim=job.claim and copied(job.claim, pool=pool, amount=demand),
         )
 
 
@@ -125,7 +125,7 @@ def _rejoined(parts: Plan, whole: Mapping[str, Job]) -> Plan:
     for name, why in parts.reasons.items():
         if name in jobs and jobs[name].name not in reasons:
             reasons[jobs[name].name] = _reason(jobs[name], why)
-    return replace(parts, decisions=tuple(decisions), reasons=reasons)
+    return copied(parts, decisions=tuple(decisions), reasons=reasons)
 
 
 class _OfWholes(Unexamined):
@@ -164,13 +164,13 @@ def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
             whole = classed and _as_whole(classed, job)
             return plan.Start(job=job, pool=job.parts[0][0], classed=whole)
         case plan.EndBackoff() | plan.GiveUp() | plan.DropClaim() if decision.job.name in jobs:
-            return replace(decision, job=jobs[decision.job.name])
+            return copied(decision, job=jobs[decision.job.name])
         case plan.Stall(job=job, after=after) if job.name in jobs:
             whole = jobs[job.name]
             assert after.attempt is not None and whole.attempt is not None
-            attempt = replace(after.attempt, pool=whole.attempt.pool)
-            after = replace(_as_whole(after, whole), attempt=attempt)
-            return replace(decision, job=whole, after=after)
+            attempt = copied(after.attempt, pool=whole.attempt.pool)
+            after = copied(_as_whole(after, whole), attempt=attempt)
+            return copied(decision, job=whole, after=after)
         case plan.Demote(job=job, after=after) if job.name in jobs:
             return plan.Demote(job=jobs[job.name], after=_as_whole(after, jobs[job.name]))
         case plan.TryLater(changed=changed, why=why) if changed[0][0].name in jobs:
@@ -186,15 +186,15 @@ def _eviction(decision: plan.Evict, jobs: Mapping[str, Job]) -> plan.Evict:
     victims = tuple(_once(jobs.get(victim.name, victim) for victim in decision.victims))
     job = jobs.get(decision.beneficiary.name)
     if job is None:
-        return replace(decision, victims=victims)
+        return copied(decision, victims=victims)
     pool, amount = job.parts[0]
-    claim = replace(decision.claim, pool=pool, amount=amount)
+    claim = copied(decision.claim, pool=pool, amount=amount)
     return plan.Evict(beneficiary=job, victims=victims, claim=claim)
 
 
 def _as_whole(part: Job, job: Job) -> Job:
     """The changes decided for the part, applied to the whole job."""
-    return replace(
+    return copied(
         part,
         name=job.name,
         group=job.group,

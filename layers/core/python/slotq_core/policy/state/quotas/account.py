@@ -1,4 +1,4 @@
-"""What one project or department holds, deserves and may not exceed.
+"""The account of one project or department: its use, shares and limits.
 
 Only resources named in a quota take part in shares; if no quota names any, slots do. Of other
 resources there only has to be enough. Over when any is over, under when all are. A limit binds
@@ -30,7 +30,7 @@ class Account:
     resources: tuple[str, ...]
     """The resources that take part in shares."""
     quota: Demand
-    """What it is guaranteed: nothing beyond a soft budget."""
+    """The guaranteed amount: nothing beyond a soft budget."""
     configured_quota: Demand
     """The quota as configured. It is also the weight if no weight is configured."""
     limit: Mapping[str, int]
@@ -90,7 +90,7 @@ class Account:
         return not self.used.exceeds(self.quota, self.resources, demand)
 
     def fixed_in_quota(self, demand: Demand) -> bool:
-        """Whether what cannot be evicted stays within the quota with the demand."""
+        """Whether work that cannot be evicted stays within the quota with the demand."""
         return not self.fixed.exceeds(self.quota, self.resources, demand)
 
     def over_limit(self, demand: Demand, gone: Demand = NOTHING) -> Demand:

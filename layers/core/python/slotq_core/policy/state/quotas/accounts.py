@@ -35,7 +35,7 @@ Amounts = tuple[Account, Demand, Demand, Demand]
 
 
 class Scopes:
-    """Where pools count: all of them together, or each by itself."""
+    """The scopes in which pools count: one for all of them, or one for each."""
 
     def __init__(self, pools: Iterable[str], *, by_pool: bool) -> None:
         self.scope_of = {name: name if by_pool else EVERYWHERE for name in pools}
@@ -43,7 +43,7 @@ class Scopes:
         self._together = EVERYWHERE in self.scope_of.values()
 
     def of(self, pool: str) -> str:
-        """Where the pool counts: in a scope of its own, or in that of all pools."""
+        """The scope of the pool: its own, or that of all pools."""
         return self.scope_of.get(pool, EVERYWHERE)
 
     def same(self, pool: str, other: str) -> bool:
@@ -54,7 +54,7 @@ class Scopes:
         return (EVERYWHERE,) if self._together else pools
 
     def counted(self, candidate: Candidate, pool: str) -> Demand:
-        """What the candidate holds in all the pools of that pool's scope."""
+        """The amounts that the candidate holds in all pools of that pool's scope."""
         if self._together or len(candidate.places) == 1:
             return candidate.holds
         return candidate.frees(pool)
@@ -161,7 +161,7 @@ class Accounts:
         return not self._under[self.scopes.of(pool)] <= {project}
 
     def givers(self, pool: str) -> Givers:
-        """Who may give in the pool's scope."""
+        """The projects that may give in the pool's scope."""
         return self._givers[self.scopes.of(pool)]
 
     def may_stay_within_share(self, pool: str) -> AbstractSet[str]:
@@ -245,7 +245,7 @@ class Accounts:
     def _open(
         self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
     ) -> None:
-        """Create the accounts of each scope, with fair shares and what is held and claimed."""
+        """Create the accounts of each scope, with fair shares, held slots and claims."""
         running = holdings(snapshot, self.scopes.scope_of)
         asked = asked_in(snapshot, lines, running, self.scopes.of_pools, self._shut)
         for scope, chains in self._books.items():

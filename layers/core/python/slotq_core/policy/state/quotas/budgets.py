@@ -1,4 +1,4 @@
-"""Budgets: what a project may spend in a calendar month (UTC), and what follows beyond it.
+"""Budgets of projects for a calendar month (UTC), and the effects of spending one.
 
 Beyond a `soft` budget, all that the project holds counts as over quota: its quota is 0 until the
 month ends, its weight and its limits stay. Beyond a `hard` one, none of its jobs starts: they take
@@ -52,7 +52,7 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
 
 
 class Budgets:
-    """The budgets during one plan. Nothing that a plan decides changes what is spent."""
+    """The budgets during one plan. No decision of a plan changes the spending."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._snapshot, self._now = snapshot, now

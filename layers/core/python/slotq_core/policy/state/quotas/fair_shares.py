@@ -58,7 +58,8 @@ def _weights(everyone: Sequence[Sharer]) -> dict[str, int]:
 def _divide_surplus(
     surplus: int, group: Sequence[Sharer], weights: dict[str, int], shares: dict[str, int]
 ) -> int:
-    """Divide the surplus among sharers of one priority. Return what none of them asks for."""
+    """Divide the surplus among sharers of one priority. Return the rest that none of them asks
+    for."""
     while True:
         wanting = [
             sharer for sharer in group if weights[sharer.name] and shares[sharer.name] < sharer.most
@@ -82,7 +83,7 @@ def _divide_surplus(
 def _give_whole(
     surplus: int, wanting: Sequence[Sharer], weights: dict[str, int], shares: dict[str, int]
 ) -> None:
-    """Divide the surplus where it satisfies no sharer: each gets the whole part; units left over
+    """Divide a surplus that satisfies no sharer: each gets the whole part; units left over
     go to the largest fractions, one each."""
     whole = sum(weights[sharer.name] for sharer in wanting)
     left, fractions = surplus, {}

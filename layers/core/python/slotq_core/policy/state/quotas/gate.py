@@ -1,5 +1,4 @@
-"""The gates between projects: who may take slots back from whom, and who may move
-jobs of others.
+"""The gates between projects: the rights to reclaim slots and to move jobs of others.
 
 The reclaimer must stay within its fair share; the victim's project must be above its share, or
 above its quota while the reclaimer stays within its own. Both are asked where the two branches
@@ -33,7 +32,7 @@ from slotq_core.policy.state.quotas.givers import is_full
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
 
-NOBODY_LEAVES: Mapping[str, Demand] = MappingProxyType({})
+NOTHING_LEAVES: Mapping[str, Demand] = MappingProxyType({})
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
@@ -52,7 +51,7 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return taking.keeps_within_share()
 
 
-def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOBODY_LEAVES) -> bool:
+def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOTHING_LEAVES) -> bool:
     """Whether the job may move running jobs of other projects: its project and department stay
     within their fair shares with it. `leaving`: by account key, what the moves take elsewhere."""
     return bool(mine) and all(
@@ -61,7 +60,7 @@ def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOBOD
 
 
 def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> AbstractSet[str]:
-    """Those of these projects from which the job may reclaim in the pool, before any eviction."""
+    """The projects among these from which the job may reclaim in the pool, before any eviction."""
     mine = accounts.of(job, pool)
     if not may_reclaim(job, mine):
         return frozenset()
@@ -106,7 +105,7 @@ class Taking:
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
-        """Whether the victim's project holds more than it deserves, without what is gone. `back`:
+        """Whether the victim's project holds more than it deserves, without the victims. `back`:
         the part of it that counts as still held."""
         part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
         mine, other = self.mine[part], theirs[part]
@@ -121,7 +120,7 @@ class Taking:
         return above and in_full and isinstance(other.owner, Department)
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
-        """Whether the account is over its share, and over its quota, without what is gone."""
+        """Whether the account is over its share, and over its quota, without the victims."""
         if back is NOTHING and account.key not in self.gone:
             return account.gives()
         gone = self._gone(account) - back
@@ -133,5 +132,6 @@ class Taking:
         return account.deprivation(gone=self._gone(account))
 
     def _gone(self, account: Account) -> Demand:
-        """What the account can no longer give: victims taken so far and slots only promised."""
+        """The amounts that the account can no longer give: victims taken and slots only
+        promised."""
         return self.gone.get(account.key, NOTHING) + account.promised

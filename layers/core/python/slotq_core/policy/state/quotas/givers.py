@@ -30,7 +30,7 @@ class Givers:
         self._members: dict[str, set[str]] = defaultdict(set)
         """The projects below each account at the top of a chain, by the key of that account."""
         self._tops: dict[str, tuple[bool, bool]] = {}
-        """What `Account.gives` said of each of these accounts."""
+        """The value of `Account.gives` of each of these accounts."""
         self._known: dict[str, Gives] = defaultdict(lambda: (False, False, False, False))
         self._by_share: set[str] = set()
         """Over their own share: they give within their department."""
@@ -55,7 +55,7 @@ class Givers:
                 self._keep(name, (*self._known[name][:2], *gives), below=below)
 
     def among(self, projects: AbstractSet[str], mine: Chain, demand: Demand) -> set[str]:
-        """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
+        """The projects among these from which a job may reclaim. `mine`: the job's accounts."""
         own, top = mine[0], mine[-1]
         branch = self._members[top.key]
         beside = projects & branch

@@ -1,4 +1,4 @@
-"""What limits and quotas leave to a job: of its user, its project and its department.
+"""The amounts that limits and quotas leave to a job: of its user, project and department.
 
 "`limit` always holds." A job may take over claims of jobs that it outranks in its project, so their
 demand does not count against the job.
@@ -29,7 +29,8 @@ class QuotaLimits:
         return self._users.admits_in(job, pool) is not None and not self.over(job, pool)
 
     def over(self, job: Job, pool: str) -> Demand:
-        """What others must give to the limits of the job's project and department."""
+        """The amounts that others must give under the limits of the job's project and
+        department."""
         over = NOTHING
         for account in self._accounts.of(job, pool):
             if account.limit and account.over_limit(job.demand):
@@ -68,7 +69,7 @@ class QuotaLimits:
         return [other for other in rooms if other is not room]
 
     def allow_move(self, job: Job, here: str, pool: str) -> bool:
-        """Whether what the job holds in `here` may count in `pool`. Within one scope the accounts
+        """Whether the job's slots in `here` may count in `pool`. Within one scope the accounts
         do not change, but limits of users are by pool."""
         if not self._accounts.open_to(job, pool) or self._users.admits_in(job, pool) is None:
             return False

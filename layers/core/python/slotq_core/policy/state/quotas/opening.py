@@ -1,4 +1,4 @@
-"""The accounts at the beginning of a plan: who asks for how much and deserves what.
+"""The accounts at the beginning of a plan: requests and fair shares.
 
 See docs/policy-decisions.md#shares-and-reclaim.
 """
@@ -20,7 +20,7 @@ from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 
 Holdings = Mapping[tuple[str, str, bool], Demand]
-"""What is held by project, scope, and whether it may be evicted."""
+"""The amounts held, by project, scope, and whether they may be evicted."""
 
 
 Owners = tuple[Project | Department, ...]
@@ -89,7 +89,8 @@ def opened(
 
 
 def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
-    """What starts and runs. `scopes`: the scope that each pool counts in."""
+    """The amounts held by starting and running jobs. `scopes`: the scope that each pool counts
+    in."""
     held: dict[tuple[str, str, bool], list[Demand]] = defaultdict(list)
     for job in snapshot.active:
         if job.state is not JobState.STOPPING and job.attempt:
@@ -105,7 +106,7 @@ def asked_in(
     scopes_of: Callable[[Sequence[str]], Sequence[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
-    """By project and scope, what the project holds and waits for. A waiting job counts in the scope
+    """By project and scope, the amounts held and waited for. A waiting job counts in the scope
     of each pool that it accepts and may use, unless its sweep keeps it back.
 
     `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may not use.

@@ -1,4 +1,4 @@
-"""Which excess over fair shares a job brings, alone or with its gang.
+"""The excess over fair shares by a job, alone or with its gang.
 
 See docs/policy-decisions.md#shares-and-reclaim.
 """
@@ -22,7 +22,7 @@ class Shares:
         self._to_come: dict[str, tuple[Job, str]] = {}
         """During a gang's turn: the members still to be served, by name, with their pools."""
         self._held_before: dict[int, Demand] = {}
-        """During a gang's turn: what each account held before, by `id`."""
+        """During a gang's turn: the use of each account before, by `id`."""
 
     def has_share(self, job: Job) -> bool:
         """Whether the job's project or department has reached its share in one of the job's

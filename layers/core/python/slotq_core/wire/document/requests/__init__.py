@@ -1,4 +1,4 @@
-"""What a document prescribes for CreateTrainingJob requests.
+"""A document's prescriptions for CreateTrainingJob requests.
 
 request_fields  fields of CreateTrainingJob as values
 request_checks  what a project prescribes for requests, in itself

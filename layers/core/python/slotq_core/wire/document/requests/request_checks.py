@@ -1,4 +1,4 @@
-"""Rules within what a project prescribes for requests. Each fault has its place."""
+"""Rules within a project's prescriptions for requests. Each fault has its place."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import ClassVar
 
 WITHIN_SHARES_START = "other projects still start jobs there within their fair shares"
-"""What a drain for a job beyond its project's fair share lets pass, in words."""
+"""The starts that a drain for a job beyond its project's fair share allows, in words."""
 
 Number = str | bool | int | tuple[str, ...] | dict[str, int] | None
 """The value of a reason's field."""
@@ -35,14 +35,14 @@ class Reason:
 
 
 def kept_free(pool: str, project: str) -> str:
-    """What a drain for a gang does, in words. `project`: as in `Reserved`."""
+    """The effect of a drain for a gang, in words. `project`: as in `Reserved`."""
     if not project:
         return f"pool {pool} is kept free for it"
     return f"pool {pool} starts nothing of project {project} behind it; {WITHIN_SHARES_START}"
 
 
 NO_SHARE = "a quota or a weight gives it one; until then it starts where others leave slots idle"
-"""What a project without a share can do."""
+"""Advice to a project without a share."""
 
 
 def share_used(project: str, used: int, share: int, resource: str, *, quota: int = 0) -> str:

@@ -1,10 +1,9 @@
-"""What instances contain, for quotas of GPUs, CPUs and memory.
+"""The contents of instances, for quotas of GPUs, CPUs and memory.
 
-A pool counts the contents of its instances where a quota or a limit names them. From then on they
-are part of its capacity, and of what each new job takes: so many times the job's instances. They
-never bind where slots do not; they only make the quotas mean something. A pool that declares such a
-resource itself counts what it declares.
-"""
+A pool counts the contents of its instances if a quota or a limit names them. From then on they are
+part of its capacity and of each new job's demand: the contents of one instance times the job's
+instances. They never bind before slots do; they only give the quotas a meaning. A pool that
+declares such a resource itself counts what it declares."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 def counting(
     pools: Iterable[Pool], sharing: Sharing, *, before: Iterable[Pool] = ()
 ) -> tuple[Pool, ...]:
-    """Return the pools as they count contents with these quotas and limits. What a pool has counted
-    `before`, it goes on counting: jobs there hold it."""
+    """Return the pools with the contents counted under these quotas and limits. A pool goes on
+    counting the contents that it counted `before`, because jobs there hold them."""
     named = {name for name in NAMES if name in _resources_named(sharing)}
     counted = {pool.name: pool.contents for pool in before}
     return tuple(_counting(declared(pool), {*named, *counted.get(pool.name, ())}) for pool in pools)
@@ -38,8 +37,8 @@ def declared(pool: Pool) -> Pool:
 
 
 def contained(pools: Sequence[Pool], slots: int) -> Demand:
-    """Return what the instances of a job contain that may run in any of these pools: of different
-    instance types, the least of each resource, and only what all of them count."""
+    """Return the contents of a job's instances in any of these pools: of different instance types,
+    the least of each resource, and only resources that all of them count."""
     slot_contents = [_in_a_slot(pool) for pool in pools]
     names = (
         set.intersection(*(set(amounts) for amounts in slot_contents)) if slot_contents else set()
@@ -48,8 +47,8 @@ def contained(pools: Sequence[Pool], slots: int) -> Demand:
 
 
 def with_contents(needs: Needs, pools: Sequence[Pool]) -> Needs:
-    """Return the needs of a job that may run in these pools, with what its instances contain. Of a
-    job over several pools at once it is not counted."""
+    """Return the needs of a job that may run in these pools, with the contents of its instances.
+    The contents of a job over several pools at once do not count."""
     more = Demand() if needs.parts else contained(pools, needs.demand.slots)
     return replace(needs, demand=Demand({**needs.demand, **more})) if more else needs
 

@@ -11,7 +11,7 @@ from slotq_core.policy.state.plan_state import PlanState
 
 
 class Rules:
-    """Who may start where, and the searches for victims."""
+    """Eligibility for starts, and the searches for victims."""
 
     def __init__(self, state: PlanState) -> None:
         self.eligible = Eligibility(state)

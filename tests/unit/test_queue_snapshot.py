@@ -11,10 +11,10 @@ import pytest
 
 from slotq.simulate import load, simulate
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.model.users import Yielded
@@ -186,18 +186,19 @@ def test_every_field_of_a_job_is_told_or_needs_not_be():
     assert group_of(told) == replace(group, sites={}), "no decision rests on these"
 
 
+SHOWN_OF_OTHERS = {"project", "priority_class", "admitted_class", "cause"}
+"""The texts of a job on which decisions about others depend. Any other is withheld in
+`privacy/withholding.py`."""
+
+
 def test_nothing_of_others_is_shown():
+    texts = {field.name for field in fields(Job) if field.type == "str"} - SHOWN_OF_OTHERS
     hidden = replace(
         JOB,
-        name="theirs",
-        person="arn:them",
-        role="arn:their-role",
-        group="their-grid",
-        submitter="arn:them",
-        message="their words",
+        **{name: f"their-{name}" for name in texts},
         after=("theirs-too",),
-        digest="d",
     )
+    hidden = replace(hidden, name="theirs", person="arn:them", group="their-grid")
     queue = QueueSnapshot(
         at=0,
         pools=(),

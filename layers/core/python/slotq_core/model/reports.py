@@ -1,14 +1,16 @@
-"""A training script's report of its attempt, and the outcome that the queue keeps of it.
+"""A training script's report of its attempt, and the outcome that the queue keeps of it; and the
+warning of a save that takes longer than the time an eviction leaves it.
 
-It is a stranger's word: it decides about no other job, and no more is kept of it than stands here.
+A report is untrusted input: it affects no other job, and the queue keeps only the fields below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from slotq_core.model.attempts import Attempt, AttemptOutcome, StopOrder
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.timestamps import iso, lasting
 
 MOST_STEPS = 10**15
@@ -24,13 +26,13 @@ MOST_FINAL = 60
 """The most final metrics of a job: SageMaker's 40, and those that its script reports."""
 
 LARGEST_VALUE = 1e100
-"""The largest value of a final metric, either way. A larger one counts as not told."""
+"""The largest absolute value of a final metric. Larger values are ignored."""
 
 Metric = int | float | str
 """A finite number, or a printable text, such as `nan`."""
 
 SILENT_FOR = 600_000
-"""Without a step for so long (ms), and for three usual steps, nobody can say when the job ends."""
+"""Without a step for this time (ms), and for three usual steps, the job's end is unknown."""
 
 LONGEST_ETA = 10 * 365 * 86_400_000
 """A longer time to the end (ms) is not known: a step has taken far too long."""
@@ -61,11 +63,11 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SuspendSeen:
-    """What the script says of a request to suspend. Moments are in ms."""
+    """The script's answer to a request to suspend. Moments are in ms."""
 
     marked: bool
-    """Whether the queue's marker asked. Else a signal or the training job's status did, after the
-    stop: then no script releases."""
+    """Whether the queue's marker made the request. Otherwise it was a signal or the training job's
+    status, after the stop: then no script releases."""
     acknowledged_at: int | None = None
     released_at: int | None = None
 
@@ -82,7 +84,7 @@ class Report:
     at: int | None = None
     """When the script reported that step (ms); set if and only if the step is."""
     began_step: int | None = None
-    """The first step that this attempt reported; None: not told."""
+    """The first step that this attempt reported; None: not reported."""
     began_at: int | None = None
     """When the attempt reported its first step (ms)."""
     saved: Saved | None = None
@@ -96,8 +98,8 @@ class Report:
         return max((at for at in signs if at is not None), default=None)
 
     def eta(self, now: int) -> int | None:
-        """The time (ms) until the last step at the pace of this attempt, its first step excluded:
-        what earlier attempts did says nothing of this one's pace. None: unknown."""
+        """The time (ms) until the last step at the pace of this attempt, its first step excluded.
+        The pace of earlier attempts does not count. None: unknown."""
         if self.step is None or self.of is None or self.at is None:
             return None
         if self.step >= self.of:
@@ -113,15 +115,14 @@ class Report:
 
 
 MAY_GO_ON = frozenset({AttemptOutcome.EVICTED, AttemptOutcome.RELEASED, AttemptOutcome.STALLED})
-"""After these outcomes the job may go on, and its report tells where."""
+"""After these outcomes the job may go on, from the step in its report."""
 
 _RECENT = 60_000
 """A save so shortly before the stop (ms) loses nothing to speak of."""
 
 
 def with_report(attempt: Attempt, report: Report) -> Attempt:
-    """The ended attempt with what its script last reported. Moments after its end count as its
-    end."""
+    """The ended attempt with its last report. Moments after the end are set to the end."""
     assert attempt.ended_at is not None
     after = replace(
         attempt,
@@ -138,8 +139,8 @@ def with_report(attempt: Attempt, report: Report) -> Attempt:
 
 
 def unreleased(report: Report, stop: StopOrder | None, ended_at: int) -> str:
-    """Warn of a script that acknowledged the queue's request to suspend and never released; else
-    empty. A signal or a status reaches a script only after the stop, when nobody need release."""
+    """A warning if the script acknowledged the queue's request to suspend and never released; else
+    empty. A signal or a status reaches a script only after the stop, when no release is needed."""
     suspend = report.suspend
     if stop is None or suspend is None or not suspend.marked:
         return ""
@@ -153,10 +154,9 @@ def unreleased(report: Report, stop: StopOrder | None, ended_at: int) -> str:
 
 
 def resumption(attempt: Attempt) -> str:
-    """Where the job goes on after an attempt that the queue stopped, and what it loses; empty for
-    other attempts and for those that never ran. An attempt that reported no checkpoint may have
-    saved some all the same, if it had a place for them: its work since the start is the most that
-    it can lose."""
+    """The step where the job goes on after the queue stopped an attempt, and the work lost; empty
+    for other attempts and for those that never ran. An attempt that reported no checkpoint may
+    still have saved some if it had a place for them: the work since its start is an upper bound."""
     ran_from, ended = attempt.running_since, attempt.ended_at
     if attempt.outcome not in MAY_GO_ON or ran_from is None or ended is None:
         return ""
@@ -171,3 +171,70 @@ def resumption(attempt: Attempt) -> str:
     if ago < _RECENT:
         return f"resumes from {place}, saved {lasting(ago)} before the stop"
     return f"resumes from {place} and loses {lasting(ago)} of work"
+
+
+STOP_GRACE = 120_000
+"""How long SageMaker waits between SIGTERM and SIGKILL (ms)."""
+_SPARE = 3_000
+"""How much longer a `suspend_grace` should be than a save (ms): a script looks for the marker every
+two seconds."""
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.REQUEUED})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlowSave:
+    """The last save of an attempt took longer than its pool's `suspend_grace`; where the pool has
+    none, longer than SageMaker's stop leaves."""
+
+    code: ClassVar[str] = "slow_save"
+    took: int
+    """How long the save took (ms)."""
+    grace: int
+    """The pool's `suspend_grace` (ms); 0: the pool stops a job at once."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether such a save is not complete when SageMaker kills the script."""
+        return self.took > self.grace + STOP_GRACE
+
+    def sentence(self) -> str:
+        """The warning, with its numbers and what to do."""
+        stop, took = _seconds(STOP_GRACE), _seconds(self.took)
+        asked = (
+            f"its pool waits only {_seconds(self.grace)} between asking a job to suspend and "
+            f"stopping it, and a stopped script is killed after {stop}"
+            if self.grace
+            else f"an eviction kills the script {stop} after it stops it (its pool has no "
+            "suspend_grace)"
+        )
+        then = (
+            "such a save is lost, and with it the work since the one before"
+            if self.is_lost
+            else "such a save ends in that time only if the script outlives SIGTERM"
+        )
+        return (
+            f"its last save took {took}: {asked}; {then}. Save less, or asynchronously "
+            f"(background=True), or ask for a suspend_grace of {_seconds(self.took + _SPARE)}"
+        )
+
+
+def slow_save(took: int | None, grace: int) -> SlowSave | None:
+    """The save that took so long (ms), if that is too long in a pool with this `suspend_grace`
+    (ms)."""
+    if took is None or took <= (grace or STOP_GRACE):
+        return None
+    return SlowSave(took=took, grace=grace)
+
+
+def slow_save_of(attempt: Attempt) -> SlowSave | None:
+    """The last save of an ended attempt that was evicted, if that took too long."""
+    stop = attempt.stop
+    if attempt.ended_at is None or stop is None or stop.cause not in _EVICTIONS:
+        return None
+    grace = 0 if stop.grace_until is None else stop.grace_until - stop.at
+    return slow_save(attempt.save_took, grace)
+
+
+def _seconds(duration: int) -> str:
+    whole = duration / 1000
+    return f"{whole:,.0f} s" if whole >= 10 else f"{whole:.1f} s"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.wire.groups.submission import MOST_OF_A_GANG
+from slotq_core.wire.groups.group_submission import MOST_OF_A_GANG
 from tests.functional.account import Account, add_job, sample
 from tests.functional.sharing import SHARING, VISION, share
 from tests.functional.test_transfer import BOTH

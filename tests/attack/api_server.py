@@ -35,7 +35,7 @@ CALLER = Caller(
 )
 
 
-class Door:
+class ApiServer:
     """A WSGI application that counts its answers and what no client may ever see."""
 
     def __init__(self, account: Account, *, renews: bool) -> None:
@@ -112,9 +112,9 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def open_to(door: Door) -> Iterator[str]:
-    """The door's address, while it is open to this machine."""
-    server = make_server("127.0.0.1", 0, door, request_handler=_Quiet)
+def open_to(api: ApiServer) -> Iterator[str]:
+    """The address of the API, served during the context."""
+    server = make_server("127.0.0.1", 0, api, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from slotq_core.model.reasons import Reason, units
-from slotq_core.model.reasons.base import WITHIN_SHARES_START, share_used
+from slotq_core.model.reasons.reason import WITHIN_SHARES_START, share_used
 from slotq_core.timestamps import iso
 
 NAMED = 5
@@ -22,7 +22,7 @@ NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """What one waiting job could have, and when. Empty if the plan did not try the job."""
+    """The slots that one waiting job could get, and when. Empty if the plan did not try the job."""
 
     rooms: tuple[Room, ...] = ()
     """One for each of the job's pools, in the job's order."""
@@ -235,11 +235,11 @@ class Reservation(Reason):
     """Slots that the job will get."""
 
     def sentence(self) -> str:
-        whose = f"{self.job} of project {self.project}" if self.project else self.job
+        job = f"{self.job} of project {self.project}" if self.project else self.job
         verb = "is" if self.slots == 1 else "are"
-        return f"{units(self.slots, 'slots')} of pool {self.pool} {verb} {self._kept(whose)}"
+        return f"{units(self.slots, 'slots')} of pool {self.pool} {verb} {self._kept(job)}"
 
-    def _kept(self, whose: str) -> str:
+    def _kept(self, job: str) -> str:
         raise NotImplementedError
 
 
@@ -249,8 +249,8 @@ class Owed(Reservation):
 
     code: ClassVar[str] = "owed"
 
-    def _kept(self, whose: str) -> str:
-        return f"owed to {whose}: other jobs were stopped for it"
+    def _kept(self, job: str) -> str:
+        return f"owed to {job}: other jobs were stopped for it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,8 +259,8 @@ class KeptForAMove(Reservation):
 
     code: ClassVar[str] = "kept_for_a_move"
 
-    def _kept(self, whose: str) -> str:
-        return f"kept for {whose}, which is moving there"
+    def _kept(self, job: str) -> str:
+        return f"kept for {job}, which is moving there"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,8 +269,8 @@ class HeldAhead(Reservation):
 
     code: ClassVar[str] = "held_ahead"
 
-    def _kept(self, whose: str) -> str:
-        return f"held for {whose}, which is ahead in the order"
+    def _kept(self, job: str) -> str:
+        return f"held for {job}, which is ahead in the order"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -281,10 +281,10 @@ class Drains(Reservation):
     held_back: str = ""
     """The project whose jobs the drain holds back, as in `reasons.Reserved.project`."""
 
-    def _kept(self, whose: str) -> str:
+    def _kept(self, job: str) -> str:
         of = f" of project {self.held_back}" if self.held_back else ""
         others = f"; {WITHIN_SHARES_START}" if self.held_back else ""
-        return f"reserved for {whose}: nothing{of} behind it starts there{others}"
+        return f"reserved for {job}: nothing{of} behind it starts there{others}"
 
 
 class TimeCause(StrEnum):
@@ -304,7 +304,7 @@ class TimeCause(StrEnum):
 
 _HAPPENS = {
     TimeCause.BACKOFF: "it waits for slots again",
-    TimeCause.BUDGET: "the budget of its project begins anew",
+    TimeCause.BUDGET: "the budget of its project starts again",
     TimeCause.MIN_RUNTIME: "a minimum runtime in pool {pool} ends",
     TimeCause.POOL_BACKOFF: "pool {pool} is tried again",
     TimeCause.OTHER_QUOTA: "it may evict others in pool {pool} again",

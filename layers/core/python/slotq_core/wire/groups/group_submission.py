@@ -67,7 +67,7 @@ class GangBody(BaseModel):
     """The member with which the gang ends: its server. When it has ended, or when too few of the
     others can still complete, the rest is stopped. The gang does not start without it."""
     sites: dict[str, Site] = Field(default={}, max_length=MOST_OF_A_GANG)
-    """What members call themselves towards each other, by job name; without it the job's name. The
+    """Names by which members address each other, by job name; without an entry the job's name. The
     member that the gang ends with is always `server`."""
     heartbeat_seconds: int | None = Field(
         default=None, ge=LEAST_HEARTBEAT, le=MOST_HEARTBEAT, strict=True
@@ -112,17 +112,17 @@ class GroupBody(BaseModel):
     """For a gang: its rules."""
     after: list[Awaited] = Field(default=[], max_length=MAX_AFTER)
     """Jobs that must complete before any member waits for slots, and groups, as `group:NAME` or,
-    where no job has that name, by name. Each member has these beside its own."""
+    if no job has that name, by name. Each member has these in addition to its own."""
     after_any: list[Awaited] = Field(default=[], max_length=MAX_AFTER)
-    """The same, of what must end in whatever way."""
+    """The same for jobs and groups that must end in any way."""
     template: dict[str, Any] | None = None
-    """What the members share: a CreateTrainingJob request, or a part of one."""
+    """The fields that members share: a CreateTrainingJob request, or a part of one."""
     members: list[dict[str, Any]] = Field(min_length=1, max_length=MOST_MEMBERS)
-    """CreateTrainingJob requests with tags, as POST /add-job takes them. With a template each says
-    only in what it differs: objects merge key by key, null removes. The queue submits all of them
-    or none."""
+    """CreateTrainingJob requests with tags, as POST /add-job takes them. With a template each
+    contains only its differences: objects merge key by key, null removes. The queue submits all of
+    them or none."""
     sweep: SweepBody | None = None
-    """What the members try, for people and for the table of results."""
+    """The values that the members try, for people and for the table of results."""
 
 
 Member = tuple[Submission, dict[str, Any]]
@@ -143,14 +143,14 @@ class GroupText:
         Raises InvalidRequest; the fault of a member has the member's place in its path."""
         read, check = self.body, RequestCheck()
         whole = expanded(read.template, read.members)
-        members = tuple(_member(read, number, it, check) for number, it in enumerate(whole))
+        members = tuple(_member(read, number, member, check) for number, member in enumerate(whole))
         count = Counter(submission.name for submission, _ in members)
         if again := [name for name, times in count.items() if times > 1]:
             raise InvalidRequest(f"two members are named '{again[0]}'", field="members")
         if read.gang:
             _check_rules(read.gang, [*count])
             _check_variables(members)
-        same = {key: it for key, it in self.value.items() if key != "template"}
+        same = {key: content for key, content in self.value.items() if key != "template"}
         same["members"] = whole
         canonical = json.dumps(same, sort_keys=True, separators=(",", ":"), default=str)
         return members, hashlib.sha256(canonical.encode()).hexdigest()
@@ -188,7 +188,7 @@ def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
 
 
 def _check_size(value: Mapping[str, Any]) -> None:
-    rest = {key: it for key, it in value.items() if key not in {"template", "members"}}
+    rest = {key: content for key, content in value.items() if key not in {"template", "members"}}
     if (size := len(json.dumps(rest))) > LARGEST_RULES:
         raise InvalidRequest(
             f"the group has {size:,} bytes besides its template and members, and the limit is "

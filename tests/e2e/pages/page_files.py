@@ -1,4 +1,4 @@
-"""Files that pages take as given."""
+"""Files that pages need beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers may ask of the queue: jobs waiting, submissions per minute, and priority.
+"""Limits on callers: waiting jobs, submissions per minute, and priority.
 
 0 means "no limit" throughout.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallerLimits:
-    """What one caller may do."""
+    """The limits on one caller."""
 
     waiting: int = 0
     """The most jobs without slots: waiting, backing off or held."""
@@ -34,7 +34,7 @@ class CallerRule:
     together: bool = False
     """Count all matching callers as one."""
     waiting: int | None = None
-    """None, here and below: the limit in `Limits.each`."""
+    """None, here and below: the limit in `Limits.default`."""
     submissions: int | None = None
     priority: int | None = None
 
@@ -44,19 +44,19 @@ class Limits:
     """The queue's limits. A caller is a person (`privacy.identity`): the sessions of a role count
     as one caller, unless the identity provider names them."""
 
-    each: CallerLimits = NO_LIMIT
+    default: CallerLimits = NO_LIMIT
     """Limits for a caller that no rule matches."""
     rules: tuple[CallerRule, ...] = ()
     """The first matching rule counts."""
     waiting_in_all: int = 0
-    """The same as `CallerLimits.waiting`, for all callers together."""
+    """As `CallerLimits.waiting`, for all callers together."""
     lines: int = 0
     """The most distinct lines with waiting jobs. A pass looks at the head of each line."""
 
     @property
     def count_anything(self) -> bool:
         """Whether any limit needs counting; a priority limit does not."""
-        limits: tuple[CallerLimits | CallerRule, ...] = (self.each, *self.rules)
+        limits: tuple[CallerLimits | CallerRule, ...] = (self.default, *self.rules)
         callers = any(one.waiting or one.submissions for one in limits)
         return bool(callers or self.waiting_in_all or self.lines)
 
@@ -95,11 +95,11 @@ class OpenLine:
     """The mark of the caller who opened the line (`opener_mark`); empty: a pass, or
     an earlier version."""
     submitters: Sequence[str] = ()
-    """Who has jobs in the line, the first to enter first, and then who has jobs that will come to
-    it without anybody's doing. Empty: nobody."""
+    """The submitters with jobs in the line, in order of entry, then those with jobs that will come
+    to the line without a user's action."""
 
 
 def opener_mark(caller: str) -> str:
-    """What a line keeps of the caller who has opened it: a short hash of the name that the caller
-    is counted under."""
+    """The mark of the caller who has opened a line: a short hash of the name that the caller is
+    counted under."""
     return hashlib.sha256(caller.encode()).hexdigest()[:12]

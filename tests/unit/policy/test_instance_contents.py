@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.memory.store import MemoryStore
-from slotq_core.admission.contents import contained, counting, declared
+from slotq_core.admission.instance_contents import contained, counting, declared
 from slotq_core.admission.rules import admit
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission

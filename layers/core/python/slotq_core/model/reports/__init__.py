@@ -1,5 +1,0 @@
-"""What training scripts say of their attempts.
-
-report     one attempt's report: progress, the last save, a suspend
-slow_save  a save that takes longer than an eviction leaves it
-"""
