@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from slotq.cli.app import App
-from slotq.cli.main import cli
 from tests.contract.faults import before_the_next, on
+from tests.functional import real_http
 from tests.functional.account import ON_MOTO, Account, forget
-from tests.functional.real_http import RealHttp
 from tests.functional.sharing import OPERATOR, request, submit
-from tests.unit.client.fake_queue import client_of
 
 POOL = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
 ROLE = "arn:aws:iam::123456789012:role/Operators"
@@ -134,8 +131,7 @@ def slotq(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Result:
-        world = App(connect=lambda _: client_of(RealHttp(account, OPERATOR)))
-        return CliRunner().invoke(cli, words, obj=world)
+        return real_http.slotq(account, *words, by=OPERATOR, status=None)
 
     return run
 

@@ -378,7 +378,7 @@ def test_the_whole_course_of_that_submission_costs_little(account: Account, monk
     assert work.calls < 10_000_000
     assert account.state("neighbour") == "running"
     assert account.state("hostile") == "failed"
-    told = account.call({**sample("get-job"), "path": "/jobs/hostile"})[1]["message"]
+    told = account.job("hostile")["message"]
     assert "at 'hyperParameters' failed to satisfy constraint" in told
     assert "secret0" not in told
 

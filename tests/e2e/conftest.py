@@ -48,6 +48,12 @@ def script(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def said():
+    """The lines that a session says."""
+    return []
+
+
 @pytest.fixture(autouse=True)
 def _no_session_of_other_tests(monkeypatch):
     """The client uses boto3's default session, if there is one, with its credentials."""

@@ -31,11 +31,6 @@ def silent():
 
 
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
 def estimator(aws, script, said):
     session = QueueTrainingJobSession(boto3.Session(), say=said.append, poll=0.2)
 

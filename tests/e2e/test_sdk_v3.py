@@ -32,11 +32,6 @@ def no_telemetry(monkeypatch):
 
 
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
 def trainer(aws, script, said):
     session = QueueTrainingJobSession(boto3.Session(), say=said.append)
 

@@ -7,10 +7,22 @@ from io import StringIO
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from click.testing import CliRunner, Result
+
+from slotq.cli.app import App
+from slotq.cli.main import cli
 from tests.functional.account import Account, sample
-from tests.unit.client.fake_queue import FakeAnswer
+from tests.unit.client.fake_queue import FakeAnswer, client_of
 
 OPERATOR = sample("set-limits")["requestContext"]["identity"]["userArn"]
+
+
+def slotq(account: Account, *words: str, by: str = OPERATOR, status: int | None = 0) -> Result:
+    """Run a command of `slotq` as this caller. `status`: its exit code; None: any."""
+    world = App(connect=lambda _: client_of(RealHttp(account, by)))
+    done = CliRunner().invoke(cli, words, obj=world)
+    assert status in {None, done.exit_code}, done.output
+    return done
 
 
 class RealHttp:

@@ -14,12 +14,6 @@ def submit(account: Account, name: str, **after: str) -> tuple[int, dict[str, An
     return status, told if "name" in told else told.get("job", told)
 
 
-def job(account: Account, name: str) -> dict[str, Any]:
-    status, told = account.call({**sample("get-job"), "path": f"/jobs/{name}"})
-    assert status == 200, told
-    return told
-
-
 def cancel(account: Account, name: str) -> None:
     assert account.call({**sample("cancel-job"), "path": f"/jobs/{name}"})[0] == 200
 
@@ -28,13 +22,13 @@ def test_a_job_waits_for_others_and_tells_for_which(account: Account):
     submit(account, "prepare")
     submit(account, "clean")
     assert submit(account, "train", after="prepare", after_any="clean")[0] == 202
-    told = job(account, "train")
+    told = account.job("train")
     assert (told["state"], told["place"]) == ("pending", None)
     assert told["reason"]["code"] == "waits_for_jobs"
     assert (told["after"], told["waits_for"]) == (["prepare", "clean"], ["prepare", "clean"])
     cancel(account, "clean")
     account.settle()
-    assert job(account, "train")["waits_for"] == ["prepare"]
+    assert account.job("train")["waits_for"] == ["prepare"]
 
 
 def test_what_can_no_longer_run_says_so_and_ends(account: Account):
@@ -43,7 +37,7 @@ def test_what_can_no_longer_run_says_so_and_ends(account: Account):
     submit(account, "evaluate", after="train")
     cancel(account, "prepare")
     account.settle()
-    train, evaluate = job(account, "train"), job(account, "evaluate")
+    train, evaluate = account.job("train"), account.job("evaluate")
     assert (train["state"], train["cause"]) == ("cancelled", "dependency")
     assert train["message"] == "it came after prepare, which has not completed: it was cancelled"
     assert evaluate["message"] == "it came after train, which has not completed: it was cancelled"

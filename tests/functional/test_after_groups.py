@@ -8,7 +8,7 @@ import pytest
 from slotq_core.names import MAX_TAGS
 from tests.functional.account import TABLE, Account
 from tests.functional.sharing import MEMBER, OTHER, OWNER, request, share, submission
-from tests.functional.test_after import cancel, job, submit
+from tests.functional.test_after import cancel, submit
 from tests.functional.test_groups import members, shown
 from tests.functional.test_groups import submit as submit_group
 from tests.functional.test_retry_jobs import code, request_of, retried
@@ -44,14 +44,14 @@ def test_a_job_waits_for_all_members_of_a_group(account: Account, named: str, or
     submit_group(account, "a", "b", "c", max_parallel=3)
     assert submit(account, "evaluate", after=named)[0] == 202
     account.settle()
-    told = job(account, "evaluate")
+    told = account.job("evaluate")
     assert (told["after"], told["waits_for"]) == (["group:grid"], ["group:grid"])
     assert told["reason"]["code"] == "waits_for_jobs"
     assert told["reason"]["text"] == "comes after group grid, which must complete first"
     for name in order:
-        assert job(account, "evaluate")["state"] == "pending"
+        assert account.job("evaluate")["state"] == "pending"
         ends(account, name)
-    told = job(account, "evaluate")
+    told = account.job("evaluate")
     assert (told["state"], told["waits_for"]) == ("running", [])
 
 
@@ -70,15 +70,15 @@ def test_a_group_that_has_not_completed_cancels_those_after_it(account: Account)
     account.settle()
     cancel(account, "b")
     account.settle()
-    assert job(account, "evaluate")["state"] == "pending"  # The group goes on.
+    assert account.job("evaluate")["state"] == "pending"  # The group goes on.
     ends(account, "a")
-    told = job(account, "evaluate")
+    told = account.job("evaluate")
     assert (told["state"], told["cause"]) == ("cancelled", "dependency")
     assert told["message"] == (
         "it came after group grid, which has not completed: its member b was cancelled"
     )
-    assert job(account, "report")["cause"] == "dependency"
-    assert job(account, "clean")["waits_for"] == []
+    assert account.job("report")["cause"] == "dependency"
+    assert account.job("clean")["waits_for"] == []
 
 
 def test_a_job_after_a_group_that_has_ended(account: Account):
@@ -110,11 +110,11 @@ def test_a_group_comes_after_jobs_and_groups(account: Account):
     assert shown(account, "second")[1]["states"] == {"pending": 2}
     cancel(account, "prepare")
     account.settle()
-    assert job(account, "d")["waits_for"] == ["group:grid"]
+    assert account.job("d")["waits_for"] == ["group:grid"]
     ends(account, "a")
     ends(account, "b")
-    assert [job(account, name)["waits_for"] for name in "cd"] == [[], []]
-    assert "running" in {job(account, name)["state"] for name in "cd"}
+    assert [account.job(name)["waits_for"] for name in "cd"] == [[], []]
+    assert "running" in {account.job(name)["state"] for name in "cd"}
 
 
 def test_retries_and_clones_know_what_the_body_of_the_group_said(account: Account):
@@ -127,7 +127,7 @@ def test_retries_and_clones_know_what_the_body_of_the_group_said(account: Accoun
         assert (tags["slotq:after"], tags["slotq:after-any"]) == (after, "prepare")
     cancel(account, "b")
     assert [code(it) for it in retried(account, "b", new_name="again")] == ["again"]
-    assert job(account, "again")["waits_for"] == ["clean", "prepare"]
+    assert account.job("again")["waits_for"] == ["clean", "prepare"]
 
 
 def test_the_longest_names_of_a_groups_body_are_kept_too(account: Account):
@@ -138,7 +138,7 @@ def test_the_longest_names_of_a_groups_body_are_kept_too(account: Account):
     assert status == 202, told
     cancel(account, "a")
     retried(account, "a", new_name="again")
-    assert job(account, "again")["after"] == [f"group:{name}" for name in first]
+    assert account.job("again")["after"] == [f"group:{name}" for name in first]
 
 
 def test_more_tags_than_sagemaker_takes_are_refused(account: Account):

@@ -13,7 +13,7 @@ from slotq_core.api.routes import METHODS
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.operations.jobs.listing import MOST_ANSWER
 from tests.faults.fake_dynamodb import FakeDynamo, Table
-from tests.functional.account import NOW, TABLE, Account, add_job, sample
+from tests.functional.account import NOW, TABLE, Account, sample
 
 WAITING, GROUPS, MEMBERS = 1_500, 1_500, 1_000
 CALLER = sample("add-job")["requestContext"]["identity"]["userArn"]
@@ -48,7 +48,7 @@ def crowded(account: Account, made: dict[str, Table]) -> Account:
 
 
 def fill(account: Account) -> None:
-    assert account.call(add_job(TrainingJobName="seed"))[0] == 202
+    account.submit("seed")
     unchecked = FakeDynamo()
     unchecked.tables = account.dynamodb.tables
     store = DynamoStore(unchecked, TABLE)

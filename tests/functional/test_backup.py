@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.adapters.dynamodb.repair.backup import BackupError, load_table, save_table
 from slotq_core.timestamps import from_iso, iso, to_datetime
 from tests.contract import dynamodb_local
-from tests.functional.account import TABLE, Account, add_job, sample
+from tests.functional.account import TABLE, Account, sample
 from tests.functional.conftest import in_use
 
 MINUTE = 60_000
@@ -51,7 +51,7 @@ def queue(request: pytest.FixtureRequest) -> Account:
 def submit(account: Account, name: str, priority: int = 1) -> None:
     tags = [{"Key": "priority", "Value": str(priority)}]
     secret = {"API_TOKEN": "hunter2"}
-    assert account.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
+    account.submit(name, Tags=tags, Environment=secret)
     account.settle()
 
 

@@ -127,7 +127,7 @@ def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measure
     app.manager()._store.configuration.change(sharing=sharing, who="test", now=NOW)
     account.call(add_job(TrainingJobName="reads-the-new-configuration"))
     shared = [measured(add_job(TrainingJobName=f"shared-{n}")) for n in range(2)]
-    assert account.call({**sample("get-job"), "path": "/jobs/shared-0"})[1]["project"] == "own"
+    assert account.job("shared-0")["project"] == "own"
     assert {cost.operations["GetItem"] for cost in (*shared, *without)} == {1}
     assert [cost.read_units for cost in shared] == [cost.read_units for cost in without]
     assert max(len(cost.calls) for cost in shared) <= 5
@@ -152,7 +152,7 @@ def test_all_limits_of_a_project_cost_a_submission_one_call_more(
     slots = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}
     other_line = add_job(TrainingJobName="other-line", ResourceConfig=slots)
     costs = [measured(add_job(TrainingJobName="again")), measured(other_line)]
-    assert account.call({**sample("get-job"), "path": "/jobs/other-line"})[1]["project"] == "own"
+    assert account.job("other-line")["project"] == "own"
     assert max(len(cost.calls) for cost in costs) <= most
     assert max(cost.read_units for cost in costs) <= 5
 

@@ -6,16 +6,11 @@ from typing import Any
 import pytest
 
 from slotq_core.wire.job_changes import MOST_AT_ONCE
-from tests.functional.account import Account, add_job, sample
+from tests.functional.account import Account, sample
 
 
 def change(*changes: Any) -> dict[str, Any]:
     return {**sample("change-jobs"), "body": json.dumps({"changes": changes})}
-
-
-def submit(account: Account, *names: str) -> None:
-    for name in names:
-        assert account.call(add_job(TrainingJobName=name))[0] == 202
 
 
 def outcomes(account: Account, *changes: Any) -> dict[str, str]:
@@ -41,7 +36,7 @@ def test_each_job_gets_its_outcome(account: Account):
 
 
 def test_every_kind_of_change_can_be_requested(account: Account):
-    submit(account, "a", "b", "c", "d", "e")
+    account.submit("a", "b", "c", "d", "e")
     account.settle()
     found = outcomes(
         account,
@@ -58,7 +53,7 @@ def test_every_kind_of_change_can_be_requested(account: Account):
 
 def test_a_hundred_changes_request_one_pass(account: Account):
     names = [f"job-{n}" for n in range(MOST_AT_ONCE)]
-    submit(account, *names)
+    account.submit(*names)
     account.lambda_.events.clear()
     found = outcomes(account, *({"name": name, "cancel": True} for name in names))
     assert set(found.values()) == {"cancelled"}
@@ -73,11 +68,11 @@ def test_a_hundred_changes_request_one_pass(account: Account):
 def test_jobs_after_many_others_change_together(account: Account, change: Any, state: str):
     """Such a job has an item for each, so fifteen of them are too much for one transaction."""
     first = [f"first{n}" for n in range(20)]
-    submit(account, *first)
+    account.submit(*first)
     after = [{"Key": "slotq:after", "Value": " ".join(first)}]
     last = [f"last{n}" for n in range(15)]
     for name in last:
-        assert account.call(add_job(TrainingJobName=name, Tags=after))[0] == 202
+        account.submit(name, Tags=after)
     found = outcomes(account, *({"name": name, **change} for name in last))
     assert found == dict.fromkeys(last, state)
 

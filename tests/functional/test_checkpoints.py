@@ -44,10 +44,6 @@ def amend(account: Account, name: str = "job1", **tags: str) -> tuple[int, dict[
     return account.call(event)
 
 
-def got(account: Account, name: str = "job1") -> dict[str, Any]:
-    return account.call({**sample("get-job"), "path": f"/jobs/{name}"})[1]
-
-
 def request(account: Account, name: str = "job1") -> dict[str, Any]:
     event = {**sample("get-request"), "path": f"/jobs/{name}/request"}
     event["requestContext"]["identity"]["userArn"] = SUBMITTER
@@ -62,10 +58,10 @@ def test_a_pool_warns_unless_it_is_told_otherwise(account: Account):
     assert "sets job1 back to its beginning" in warning
     assert "checkpoint_s3_uri" in warning
     account.settle()
-    assert got(account)["warnings"] == [warning]
+    assert account.job("job1")["warnings"] == [warning]
     assert account.call("list-jobs")[1]["jobs"][0]["warnings"] == [warning]
     account.completes("job1")
-    assert got(account)["warnings"] == []
+    assert account.job("job1")["warnings"] == []
 
 
 @pytest.mark.parametrize("tags", [{"preemptible": "false"}, {"class": "interactive"}], ids=str)
@@ -90,7 +86,7 @@ def test_a_pool_that_requires_checkpoints_refuses_a_job_without(account: Account
         "CheckpointConfig",
     )
     assert "slotq:pools=other" in error["message"]
-    assert got(account)["code"] == "no_such_job"
+    assert account.call({**sample("get-job"), "path": "/jobs/job1"})[1]["code"] == "no_such_job"
     assert account.call(submission(pools="other"))[0] == 202
 
 
@@ -103,7 +99,7 @@ def test_a_pool_provides_a_place_below_the_output(account: Account):
     place = request(account)["CheckpointConfig"]["S3Uri"]
     assert place.startswith(f"{output}/slotq-checkpoints/job1/")
     assert place in notice
-    assert got(account)["warnings"] == []
+    assert account.job("job1")["warnings"] == []
     account.settle()
     assert account.plane.job("job1").request["CheckpointConfig"] == {"S3Uri": place}
 

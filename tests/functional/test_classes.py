@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from slotq.cli.app import App
 from slotq.cli.exits import ExitCode
-from slotq.cli.main import cli
+from tests.functional import real_http
 from tests.functional.account import Account
-from tests.functional.real_http import RealHttp
 from tests.functional.sharing import (
     ADMIN,
     MEMBER,
@@ -26,7 +24,6 @@ from tests.functional.sharing import (
     submit,
 )
 from tests.functional.test_config import POOL, put
-from tests.unit.client.fake_queue import client_of
 
 CLASSES = [
     {"name": "URGENT", "value": 50, "chosen_by": ["leads"]},
@@ -276,19 +273,13 @@ def test_others_quotas_are_for_operators(account: Account) -> None:
 
 @pytest.fixture
 def slotq(account: Account) -> Any:
-    def run(*words: str, caller: str = OPERATOR, status: int = 0) -> Any:
-        world = App(connect=lambda _: client_of(RealHttp(account, caller)))
-        result = CliRunner().invoke(cli, ["quota", *words], obj=world)
-        assert result.exit_code == status, result.output
-        return result
-
-    return run
+    return partial(real_http.slotq, account, "quota")
 
 
 def test_a_quota_is_drawn_as_a_bar(account: Account, slotq: Any) -> None:
     entered(account, "one", by=MEMBER, priority="HIGH")
     account.settle()
-    lines = slotq(caller=MEMBER).stdout.splitlines()
+    lines = slotq(by=MEMBER).stdout.splitlines()
     assert [line.split() for line in lines] == [
         ["USER", "POOL", "CLASS", "USED", "TOTAL"],
         ["mia", "main", "HIGH", "█" * 10 + "░" * 10, "1", "2"],

@@ -44,10 +44,6 @@ def states(account: Account) -> dict[str, int]:
     return told["states"]
 
 
-def job(account: Account, name: str) -> dict[str, Any]:
-    return account.call({**sample("get-job"), "path": f"/jobs/{name}"})[1]
-
-
 def test_no_more_members_run_at_once_than_the_group_may_have(account: Account):
     status, told = submit(account, "a", "b", "c")
     assert (status, told["name"], told["members"]) == (202, "grid", 3)
@@ -55,8 +51,8 @@ def test_no_more_members_run_at_once_than_the_group_may_have(account: Account):
     account.call(add_job(TrainingJobName="other"))
     account.settle()
     assert states(account) == {"running": 1, "pending": 2}
-    assert job(account, "other")["state"] == "running"
-    waiting = job(account, "b")
+    assert account.job("other")["state"] == "running"
+    waiting = account.job("b")
     assert (waiting["group"], waiting["reason"]["code"]) == ("grid", "sweep_limit")
     account.clock.set(account.clock.now() + HOUR)
     account.settle()
@@ -182,13 +178,13 @@ def test_an_unfinished_group_is_cancelled_after_an_hour(account: Account):
     _begin(account, "a", "b")
     account.send("tick")
     account.settle()
-    waiting = job(account, "a")
+    waiting = account.job("a")
     assert (waiting["state"], waiting["reason"]["code"]) == ("pending", "group_not_whole")
     assert waiting["waits_for"] == []
     assert shown(account)[0] == 404
     account.clock.set(account.clock.now() + FINISHED_WITHIN)
     account.send("tick")
-    ended = job(account, "a")
+    ended = account.job("a")
     assert (ended["state"], ended["cause"]) == ("cancelled", "group_not_whole")
     assert not [item for item in account.items() if item["pk"]["S"] == "OPENING"]
 
@@ -207,7 +203,7 @@ def test_a_group_of_an_earlier_version_is_finished(account: Account, finish: str
     assert kept is not None
     store.groups.open("grid", digest=kept.digest, now=account.clock.now())
     assert states(account) == {"pending": 2}
-    assert job(account, "a")["reason"]["code"] == "group_not_whole"
+    assert account.job("a")["reason"]["code"] == "group_not_whole"
     if finish == "tick":
         account.send("tick")
     else:

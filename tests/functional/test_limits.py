@@ -241,7 +241,7 @@ def test_amendments_of_one_job_do_not_close_the_queue_to_others(account: Account
     assert len(refused) == 21, "one caller opens 10 lines, the first with the submission"
     assert {it["code"] for it in refused} == {"too_many_lines"}
     assert "has opened 10 lines, and the limit for one caller is 10" in refused[0]["message"]
-    assert account.call({**sample("get-job"), "path": "/jobs/waits"})[1]["priority"] == 19
+    assert account.job("waits")["priority"] == 19
     account.send("tick")
     others = [job(f"other{n}", by=OPERATOR, Tags=priority(n)) for n in range(50, 60)]
     assert [account.call(event)[0] for event in others] == [202] * 10
@@ -273,7 +273,7 @@ def test_a_change_that_opens_a_line_counts_as_a_submission(account: Account, lim
     if first:
         assert account.call(amend("waits", first))[0] == 200
     assert _code(account.call(then(6))) == "too_many_submissions"
-    assert account.call({**sample("get-job"), "path": "/jobs/waits"})[1]["priority"] == 5
+    assert account.job("waits")["priority"] == 5
     assert _code(account.call(then(5))) == ""
     later(account, 60)
     assert _code(account.call(then(6))) == ""
@@ -363,7 +363,7 @@ def test_a_pass_may_open_any_line(account: Account, limits):
     assert account.call(tagged("job0", priority="2"))[0] == 200
     assert account.call(amend("job0", {"give_up": 1}))[0] == 200
     account.settle()
-    shown = account.call({**sample("get-job"), "path": "/jobs/job0"})[1]
+    shown = account.job("job0")
     assert (shown["state"], shown["priority"]) == ("running", 2)
 
 

@@ -29,16 +29,12 @@ def wide(account: Account, name: str = "wide", **tags: str) -> tuple[int, dict[s
     return account.call(add_job(TrainingJobName=name, ResourceConfig=resources, Tags=given))
 
 
-def job(account: Account, name: str) -> dict[str, Any]:
-    return account.call({**sample("get-job"), "path": f"/jobs/{name}"})[1]
-
-
 def test_groups_of_several_types_start_in_several_pools_at_once(account: Account):
     with_pool(account, "small", SMALL, 2)
     status, told = wide(account)
     assert status == 202, told
     account.settle()
-    told = job(account, "wide")
+    told = account.job("wide")
     assert told["parts"] == {"main": {"slots": 1}, "small": {"slots": 2}}
     assert (told["pools"], told["demand"]) == (["main", "small"], {"slots": 3})
     (training,) = [each for each in account.plane.jobs() if each.name == "wide"]
@@ -92,7 +88,7 @@ def test_a_pool_is_named_where_several_have_the_type(account: Account):
     assert (status, told["field"]) == (400, "Tags")
     assert "several pools have instance type ml.m5.large (small, spare)" in told["message"]
     assert wide(account, pools="spare,main")[0] == 202
-    assert job(account, "wide")["pools"] == ["main", "spare"]
+    assert account.job("wide")["pools"] == ["main", "spare"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_jobs_ask_for_what_a_pool_is_like_and_use_none_of_it_up(account: Account
         assert job["demand"] == {"slots": 1, "gpus": 8}
     account.settle()
     assert (account.state("job1"), account.state("job2")) == ("running", "running")
-    assert account.call(add_job(TrainingJobName="job3", Tags=tags))[0] == 202
+    account.submit("job3", Tags=tags)
     status, job = account.call({**sample("get-job"), "path": "/jobs/job3"})
     assert (status, job["reason"]["code"]) == (200, "no_free_slots")
     tags = [{"Key": "slotq:demand", "Value": "mem_per_gpu_in_GiB=32"}]

@@ -14,14 +14,9 @@ SECRETS = {"Environment": {"TOKEN": "s3cr3t"}, "HyperParameters": {"epochs": "3"
 PLAIN = {"TrainingImage": "image", "TrainingInputMode": "File"}
 
 
-def submit(account: Account, *names: str, **changes: Any) -> None:
-    for name in names:
-        assert account.call(add_job(TrainingJobName=name, **changes))[0] == 202
-
-
 def cancelled(account: Account, *names: str, **changes: Any) -> None:
     """Jobs that have been cancelled."""
-    submit(account, *names, **changes)
+    account.submit(*names, **changes)
     for name in names:
         account.call({**sample("cancel-job"), "path": f"/jobs/{name}"})
 
@@ -91,7 +86,7 @@ def test_many_ask_for_one_pass_and_asked_twice_are_the_same_jobs(account: Accoun
 
 def test_names_that_are_taken_are_passed_over(account: Account):
     cancelled(account, "a", "a-r2", "b")
-    submit(account, "a-r3", **SECRETS)
+    account.submit("a-r3", **SECRETS)
     assert [code(it) for it in retried(account, "a", "a-r2")] == ["a-r4", "a-r4"]
     own = [code(it) for it in retried(account, "b", new_name="own")]
     assert own == ["own"]
@@ -101,7 +96,7 @@ def test_names_that_are_taken_are_passed_over(account: Account):
 
 def test_each_that_cannot_be_is_told_why(account: Account):
     cancelled(account, "a")
-    submit(account, "waits")
+    account.submit("waits")
     outcomes = retried(account, "waits", "nobody", "a")
     assert [code(it) for it in outcomes] == ["invalid_request", "no_such_job", "a-r2"]
     assert "only an ended job can be retried" in outcomes[0]["error"]["message"]
@@ -112,7 +107,7 @@ def test_each_that_cannot_be_is_told_why(account: Account):
 
 
 def test_what_has_completed_is_not_retried(account: Account):
-    submit(account, "a")
+    account.submit("a")
     account.settle()
     account.clock.set(account.clock.now() + 2 * 3_600_000)
     account.settle()
@@ -157,7 +152,7 @@ def test_retries_count_as_submissions_and_waiting_jobs(account: Account, monkeyp
 
 
 def test_a_retry_among_other_changes_is_taken_in_its_turn(account: Account):
-    submit(account, "a", "b")
+    account.submit("a", "b")
     status, told = account.call(
         change(
             {"name": "b", "held": True},

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from slotq.cli.app import App
-from slotq.cli.main import cli
-from tests.functional.account import NOW, Account, add_job, sample
-from tests.functional.real_http import RealHttp
+from tests.functional import real_http
+from tests.functional.account import NOW, Account
 from tests.functional.test_config import POOL, put
-from tests.unit.client.fake_queue import client_of
 
 ONE_SLOT = {**POOL, "capacity": 1}
 FLARE = {"max_schedule_count": 4, "min_schedule_interval": 10, "max_schedule_interval": 30}
@@ -27,12 +25,8 @@ def settings(**scheduler: Any) -> dict[str, Any]:
 
 
 def submit(account: Account, name: str) -> None:
-    assert account.call(add_job(TrainingJobName=name))[0] == 202
+    account.submit(name)
     account.settle()
-
-
-def job(account: Account, name: str) -> dict[str, Any]:
-    return account.call({**sample("get-job"), "path": f"/jobs/{name}"})[1]
 
 
 def pass_at(account: Account, seconds: float) -> None:
@@ -45,21 +39,13 @@ def pass_at(account: Account, seconds: float) -> None:
 def after_pass_at(account: Account, seconds: float) -> tuple[int, float]:
     """The failed attempts of `waits` and the time (s) of the next, after a pass at that time."""
     pass_at(account, seconds)
-    numbers = job(account, "waits")["reason"]["numbers"]
+    numbers = account.job("waits")["reason"]["numbers"]
     return numbers["attempts"], (numbers["until"] - NOW) / 1000
 
 
 @pytest.fixture
 def slotq(account: Account) -> Callable[..., Result]:
-    http = RealHttp(account)
-
-    def run(*words: str) -> Result:
-        world = App(connect=lambda _: client_of(http))
-        result = CliRunner().invoke(cli, words, obj=world)
-        assert result.exit_code == 0, result.output
-        return result
-
-    return run
+    return partial(real_http.slotq, account)
 
 
 def test_the_settings_are_applied_shown_and_recorded(account: Account):
@@ -103,7 +89,7 @@ def test_the_series_to_the_second_until_the_job_is_given_up(account: Account):
     assert after_pass_at(account, 30) == (3, 60)
     assert after_pass_at(account, 59.999) == (3, 60)
     pass_at(account, 60)
-    told = job(account, "waits")
+    told = account.job("waits")
     assert (told["state"], told["cause"]) == ("failed", "cannot_schedule")
     assert told["message"].startswith("given up after attempt 4 of 4 to start it: needs 1 slot")
 
@@ -119,7 +105,7 @@ def test_flares_own_series_to_the_second(account: Account):
         assert after_pass_at(account, moment) == (number, then)
         assert after_pass_at(account, then - 0.001) == (number, then)
     pass_at(account, at[-1])
-    assert job(account, "waits")["message"].startswith("given up after attempt 10 of 10")
+    assert account.job("waits")["message"].startswith("given up after attempt 10 of 10")
 
 
 def test_freed_slots_do_not_shorten_the_series_and_a_tick_may_be_late(account: Account):
@@ -130,7 +116,7 @@ def test_freed_slots_do_not_shorten_the_series_and_a_tick_may_be_late(account: A
     assert account.state("waits") == "backoff"
     pass_at(account, 58)
     assert account.state("waits") != "backoff"
-    assert job(account, "waits")["attempts_begun"] == 1
+    assert account.job("waits")["attempts_begun"] == 1
 
 
 def test_max_jobs_alone_gives_nobody_up(account: Account):
@@ -139,7 +125,7 @@ def test_max_jobs_alone_gives_nobody_up(account: Account):
     submit(account, "waits")
     for seconds in (60, 600, 3000):
         pass_at(account, seconds)
-    told = job(account, "waits")
+    told = account.job("waits")
     assert (told["state"], told["reason"]["code"]) == ("pending", "job_limit_reached")
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from slotq.cli.app import App
 from slotq.cli.exits import ExitCode
-from slotq.cli.main import cli
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import EVERYWHERE, Prescription
+from tests.functional import real_http
 from tests.functional.account import Account
-from tests.functional.real_http import RealHttp
 from tests.functional.sharing import (
     ADMIN,
     MEMBER,
@@ -28,7 +27,6 @@ from tests.functional.sharing import (
     share,
     submit,
 )
-from tests.unit.client.fake_queue import client_of
 
 Slotq = Callable[..., Result]
 BOTH = replace(SPEECH, access=replace(SPEECH.access, members=(*SPEECH.access.members, MEMBER)))
@@ -45,13 +43,7 @@ def shared(account: Account) -> Account:
 
 @pytest.fixture
 def slotq(shared: Account) -> Slotq:
-    def run(*words: str, by: str = MEMBER, status: int = 0) -> Result:
-        app = App(connect=lambda _: client_of(RealHttp(shared, by)))
-        result = CliRunner().invoke(cli, words, obj=app)
-        assert result.exit_code == status, result.output
-        return result
-
-    return run
+    return partial(real_http.slotq, shared, by=MEMBER)
 
 
 def job(account: Account, name: str) -> dict[str, object]:

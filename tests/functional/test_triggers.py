@@ -197,7 +197,7 @@ def test_a_higher_priority_evicts_and_the_victim_resumes(account: Account):
 def test_the_list_is_in_queue_order(account: Account):
     for name, priority in (("low", "1"), ("high", "5"), ("middle", "3")):
         tags = [{"Key": "priority", "Value": priority}]
-        assert account.call(add_job(TrainingJobName=name, Tags=tags))[0] == 202
+        account.submit(name, Tags=tags)
     account.settle()
     status, queue = account.call("list-jobs")
     assert status == 200

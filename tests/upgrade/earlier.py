@@ -9,7 +9,7 @@ from typing import Any
 
 from slotq.local.services.training_service import PlaneClient
 from tests.faults.fake_dynamodb import FakeDynamo
-from tests.functional.account import TABLE, Account, sample
+from tests.functional.account import TABLE, Account
 
 TABLES = Path(__file__).with_name("tables")
 
@@ -57,12 +57,6 @@ def _fill(dynamodb: Any, items: list[dict[str, Any]]) -> None:
         assert answer["UnprocessedItems"] == {}
 
 
-def job(its: Account, name: str) -> dict[str, Any]:
-    status, said = its.call({**sample("get-job"), "path": f"/jobs/{name}"})
-    assert status == 200, (name, said)
-    return said
-
-
 def live(its: Account) -> list[str]:
     """Running or stopping training jobs, in order of creation."""
     running = {"InProgress", "Stopping"}
@@ -71,4 +65,4 @@ def live(its: Account) -> list[str]:
 
 def completes(its: Account, name: str) -> None:
     """End the job's training job and deliver the event."""
-    its.completes(job(its, name)["training_job"])
+    its.completes(its.job(name)["training_job"])

@@ -14,7 +14,7 @@ from slotq_core.policy.lines import line_of
 from tests.functional.account import Account, add_job, sample
 from tests.upgrade.conftest import THIS
 from tests.upgrade.dump import body_of
-from tests.upgrade.earlier import completes, job, live
+from tests.upgrade.earlier import completes, live
 
 MINUTE = 60_000
 ENDED = {"completed", "failed", "cancelled", "stopped"}
@@ -79,7 +79,7 @@ def test_the_tables_keys_and_indexes_are_the_same(dumped):
 def test_every_job_can_be_read(updated: Account, dumped):
     assert states(updated) == dumped["states"]
     for name, state in dumped["states"].items():
-        shown = job(updated, name)
+        shown = updated.job(name)
         assert shown["state"] == state
         assert len(shown["attempts"]) == len(records(dumped, name, "ATTEMPT#"))
         status, request = updated.call({**sample("get-request"), "path": f"/jobs/{name}/request"})
@@ -96,7 +96,7 @@ def test_the_queue_continues_in_its_order(on_either: Account):
         completes(on_either, name)
     second, third = (training_job_name("evicted", number) for number in (2, 3))
     assert started(on_either, before, IN_MAIN) == ["older", "younger", second, "two-slots"]
-    assert job(on_either, "evicted")["state"] == "preempted"
+    assert on_either.job("evicted")["state"] == "preempted"
     completes(on_either, "two-slots")
     assert started(on_either, before, IN_MAIN)[4:] == [third, "low"]
     assert [each for each in findings(on_either) if each["kind"] != "history"] == []
@@ -111,13 +111,13 @@ def test_work_in_flight_is_finished(updated: Account, news: str):
     updated.settle()
     ticks(updated, 12)
     for name in ("claims", "starting", "unanswered", "faulty", "no-capacity", "running", "urgent"):
-        assert job(updated, name)["state"] == "running", name
-    assert job(updated, "giving-way")["state"] == "preempted"
+        assert updated.job(name)["state"] == "running", name
+    assert updated.job("giving-way")["state"] == "preempted"
     again = {training_job_name(name, 2) for name in ("faulty", "no-capacity")}
     assert {*started(updated, before, "")} == {"claims", *again}, "nothing was started twice"
     for name in ("running", "starting", "unanswered", "faulty", "no-capacity"):
         completes(updated, name)
-        assert job(updated, name)["state"] == "completed"
+        assert updated.job(name)["state"] == "completed"
 
 
 def test_the_doctor_finds_only_what_the_first_version_left(updated: Account, dumped):
@@ -203,11 +203,11 @@ def test_a_held_job_is_released(updated: Account, dumped):
     if "held" not in dumped["states"]:
         pytest.skip("that version held no jobs")
     updated.settle()
-    assert job(updated, "held")["state"] == "held"
+    assert updated.job("held")["state"] == "held"
     event = {**sample("amend-job"), "path": "/jobs/held", "body": json.dumps({"held": False})}
     assert updated.call(event)[0] == 200
     completes(updated, "urgent")
-    assert job(updated, "held")["state"] == "running"
+    assert updated.job("held")["state"] == "running"
 
 
 def test_projects_come_to_a_queue_of_jobs_without_one(updated: Account):
@@ -233,15 +233,15 @@ def test_attempts_are_counted_in_a_queue_that_knew_none(updated: Account):
     updated.settle()
     ticks(updated)
     assert "scheduler" not in updated.call("get-configuration")[1]["configuration"]
-    older = job(updated, "older")
+    older = updated.job("older")
     assert older["state"] == "pending"
     configure(updated, scheduler={"max_schedule_count": 9})
     updated.settle()
     ticks(updated)
-    assert job(updated, "older")["reason"]["code"] == "tries_again"
+    assert updated.job("older")["reason"]["code"] == "tries_again"
     configure(updated, scheduler={})
     ticks(updated, 3)
-    assert job(updated, "older") == {**older, "changed_at": job(updated, "older")["changed_at"]}
+    assert updated.job("older") == {**older, "changed_at": updated.job("older")["changed_at"]}
 
 
 def configure(its: Account, **sections: Any) -> None:
@@ -255,7 +255,7 @@ def configure(its: Account, **sections: Any) -> None:
 
 
 def _runs(its: Account, name: str) -> bool:
-    return bool(job(its, name)["state"] == "running")
+    return bool(its.job(name)["state"] == "running")
 
 
 def test_a_sweep_goes_on_and_a_gang_starts_beside_it(on_either: Account, dumped):

@@ -91,6 +91,12 @@ def app(http, clock):
 
 
 @pytest.fixture
+def said():
+    """The lines that a session says."""
+    return []
+
+
+@pytest.fixture
 def slotq(app):
     """Runs a command. `world`: further fields of its App; `charset`: the encoding of its
     streams."""

@@ -220,11 +220,6 @@ def boto_session():
 
 
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
 def sagemaker(http, said):
     with mock_aws():
         slotq_client = client_of(http)

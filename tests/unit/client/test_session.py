@@ -67,11 +67,6 @@ def queue():
 
 
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
 def session(aws, http, clock, said):
     def make(**settings):
         return QueueTrainingJobSession(

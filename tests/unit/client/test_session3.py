@@ -84,11 +84,6 @@ def queue():
 
 
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
 def session(aws, queue, said):
     def make(over=aws, say=said.append, **settings):
         return QueueTrainingJobSession(
