@@ -12,12 +12,13 @@ import app
 from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.jobs import DynamoJobs
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Unavailable
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.ports.stored import NewJob
-from tests.functional.account import Account, forget
+from tests.functional.account import TABLE, Account, forget
 from tests.functional.sharing import (
     ADMIN,
     MEMBER,
@@ -290,6 +291,20 @@ class TestMoves:
         status, said = both.call(event)
         assert (status, said["field"]) == (400, "members")
         assert "belong to one project, not to speech, vision" in said["message"]
+
+    def test_an_unfinished_group_stays_in_its_project(self, both: Account, monkeypatch):
+        """All members are stored, and their default project is another one by now."""
+        event = request("POST", "/groups", by=OTHER, body=RING)
+        with monkeypatch.context() as patch:
+            patch.setattr(dynamodb_jobs, "_MOST_BYTES", 0)  # No transaction holds the group.
+            patch.setattr(DynamoGroups, "keep", dies)
+            assert both.call(event)[0] == 503
+        access = Access(members=SPEECH.access.members, default_for=SPEECH.access.members)
+        share(replace(SHARING, projects=(replace(VISION, access=access), SPEECH)))
+        assert both.call(event)[0] == 202
+        kept = DynamoStore(both.dynamodb, TABLE).groups.get("ring")
+        assert kept is not None
+        assert kept.project == "speech"
 
     def test_other_changes_leave_the_project(self, both: Account):
         submit(both, "bare", by=OWNER)

@@ -234,6 +234,7 @@ class GroupsOfJobs:
         if whole is not None:
             return _status(stored, whole, judged.notices)
         judged = self._judge(wanted, submitter, configuration, reading=True)
+        stored = self._record(wanted, judged, submitter, configuration)
         try:
             jobs = self._store_members(wanted, judged, stored, configuration, until)
             self._store.groups.keep(stored)
@@ -247,7 +248,7 @@ class GroupsOfJobs:
 
     def _follow(self, judged: _Judged) -> None:
         """Follow what members come after, but for other members."""
-        awaited = (job for each in judged.admitted for job in (*each.after, *each.watched))
+        awaited = (job for member in judged.admitted for job in (*member.after, *member.watched))
         self._followers.follow({job.name: job for job in awaited}.values())
 
     def _record(
@@ -349,7 +350,7 @@ class GroupsOfJobs:
         def store(part: Sequence[Admitted]) -> None:
             together = self._submissions.stored_together(part, configuration)
             if together is None:
-                together = [one(numbers[each.job.name]) for each in part]
+                together = [one(numbers[member.job.name]) for member in part]
             jobs.update({job.name: job for job in together})
 
         def one(number: int) -> Job:
@@ -374,12 +375,11 @@ class GroupsOfJobs:
                 )
             # Those that come after others one after the other: their transactions examine the same
             # jobs, and DynamoDB cancels those that do so at once.
-            admitted = [judged.admitted[number] for number in some]
-            self._at_once(
-                store,
-                [*self._submissions.in_parts([it for it in admitted if not it.job.waits_for])],
-            )
-            for part in self._submissions.in_parts([it for it in admitted if it.job.waits_for]):
+            members = [judged.admitted[number] for number in some]
+            alone = [member for member in members if not member.job.waits_for]
+            self._at_once(store, [*self._submissions.in_parts(alone)])
+            dependent = [member for member in members if member.job.waits_for]
+            for part in self._submissions.in_parts(dependent):
                 store(part)
             done += len(some)
         return [*jobs.values()]
@@ -443,12 +443,10 @@ class GroupsOfJobs:
         message = f"the submission of its group {opening.name} was not finished within an hour"
 
         def cancelled(job: Job) -> Job:
-            return (
-                job
-                if job.terminal
-                else move(
-                    job, JobState.CANCELLED, at=self._clock.now(), cause=NOT_WHOLE, message=message
-                )
+            if job.terminal:
+                return job
+            return move(
+                job, JobState.CANCELLED, at=self._clock.now(), cause=NOT_WHOLE, message=message
             )
 
         entry = self._followers.change(entry_of(opening.name), cancelled, until=until)
