@@ -41,7 +41,6 @@ print(f"loss={(given.rate - 0.35) ** 2 + 0.01 * abs(given.size - 2):.6f};", flus
 PROGRAM = """
 import boto3, sys
 from slotq import QueueTrainingJobSession
-from tests.emulators import emulator
 {imports}
 
 bucket, code = sys.argv[1:]

@@ -311,7 +311,8 @@ def test_an_emulator_that_does_not_answer_keeps_its_folder_until_it_is_stopped(
         assert f"(process {account.running.pid})" in refused.stderr
     assert not any(gone(pid) for pid in pids)
     assert "has ended" in here("stop").stdout
-    assert all(gone(pid) for pid in [account.running.pid, *pids])
+    ended = [account.running.pid, *pids]
+    account.until(lambda: all(gone(pid) for pid in ended), "the end of it and of its jobs")
     assert (tmp_path / "kept/state.json").exists()
 
 
