@@ -15,7 +15,6 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.groups import end_of
-from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, read_amount
 from slotq_core.wire.setting_tags import MOST, TAGS, written
 
@@ -151,6 +150,8 @@ def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
 
 
 def _name(awaited: Named) -> str:
+    from slotq_core.wire.groups.views import GroupView
+
     return end_of(awaited.name) if isinstance(awaited, GroupView) else awaited.name
 
 

@@ -9,6 +9,7 @@ pool_tables     pools and changes as tables
 project_tables  projects, and users' quotas as bars
 columns         the columns of `slotq ls`
 fitting_table   a table that leaves out columns where it is too wide
+safe_console    the console of tables with untrusted texts
 plain_table     the queue as a plain table
 json_views      JSON that is not the queue's own
 """

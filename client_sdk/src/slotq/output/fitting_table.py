@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from copy import copy
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Column, Row, Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 T = TypeVar("T")
 

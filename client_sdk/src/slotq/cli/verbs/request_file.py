@@ -6,7 +6,6 @@ from typing import Any, TextIO
 
 import click
 
-from slotq.document.yaml_file import NOT_YAML, parsed
 from slotq.errors import DocumentError
 from slotq.jobs.submission import jsonable
 from slotq_core.wire import strict_json
@@ -20,6 +19,8 @@ def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
 
 def read_object(file: TextIO, what: str = "a CreateTrainingJob request") -> dict[str, Any]:
     """The object in the file, in which `what` is expected. Raises UsageError."""
+    from slotq.document.yaml_file import NOT_YAML, parsed
+
     try:
         text = file.read()
         request = parsed(text, name_of(file)) if _is_yaml(file) else strict_json.parse(text)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
-from boto3.exceptions import Boto3Error
-from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
@@ -21,27 +19,24 @@ from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds, forward_option
-from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
-from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import submission
-from slotq.packaging import training_file
 from slotq.packaging.archive import FolderListing, Pack, listed, pack
-from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
-from slotq.remote_shell.ports import Forward
-from slotq.sweeps.members import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
 from slotq_core.wire.resubmission import names_to_try
 from slotq_core.wire.setting_tags import TAGS
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.pools import PoolView
 
-J = TypeVar("J", JobView, JobView | None)
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.remote_shell.ports import Forward
+    from slotq_core.wire.views.jobs import JobView
+    from slotq_core.wire.views.pools import PoolView
+
+J = TypeVar("J", "JobView", "JobView | None")
 
 _COMMAND = "slotq.command"
 _SETTINGS = ("priority", "project", "pools", "demand", *TAGS, "after", "after_any")
@@ -222,6 +217,10 @@ def submit(
     folder, and the job runs the command in it. Instance type, image, role and output come from the
     options marked --, else from the config. A JOB_FOLDER is a federated job (docs/federated.md).
     """
+    from slotq.jobs.sagemaker_model import check
+    from slotq.packaging.command_job import job_name
+    from slotq.sweeps.members import read_range
+
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
     _check_usage(file, command, parameters)
@@ -307,6 +306,9 @@ def _submit(
 ) -> JobView | None:
     """Submit the request; if it has code, first submit it dry, before the upload. Returns None for
     a dry run, which prints instead."""
+    from slotq.jobs.foreign_names import ForeignNames
+    from slotq.packaging.command_job import under
+
     names = ForeignNames(client.jobs, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
@@ -370,6 +372,9 @@ def _from_command(
     **options: Any,
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """The request that runs the command, and a function that uploads the code."""
+    from slotq.packaging import training_file
+    from slotq.packaging.command_job import CommandJob, code_uri, request_of
+
     job = CommandJob(
         command=command,
         name=name,
@@ -405,6 +410,11 @@ def _left_at_home(folder: Path, found: FolderListing, command: list[str]) -> Ite
 
 def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
     """Upload the code and report its size. Raises CannotReach."""
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from slotq.packaging.command_job import upload
+
     try:
         upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:
