@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb.configuration import LEASE
+from slotq_core.adapters.dynamodb.accounting.pool_ledgers import LEASE
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse, Unavailable

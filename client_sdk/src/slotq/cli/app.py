@@ -98,7 +98,7 @@ class App:
 
     def console(self, *, stderr: bool = False) -> Console:
         """A console: plain if it is no terminal, if NO_COLOR is set, or with --no-color."""
-        from slotq.output.safe_console import safe_console
+        from slotq.output.fitting_table import safe_console
 
         terminal = (sys.stderr if stderr else sys.stdout).isatty()
         plain = not self.color or "NO_COLOR" in os.environ or not terminal

@@ -3,12 +3,9 @@
 The configuration is cached until the REVISION item changes (`_Kept`), so a pass or a submission
 reads one small item.
 
-A change that fits one transaction is one. Else the pools go into the document beside the projects,
-where they stay, and their ledgers change in parts. A mark in REVISION keeps all other changes out.
-Each part requires the mark, and so does the last transaction, which raises the revision and removes
-the mark. Each changed ledger names the revision that it awaits (`since`), and no pass decides on it
-before. If a handler dies before the last transaction, a tick or the next change takes the parts
-back.
+A change that fits one transaction is one, and each pool has an item of its own. Once a change of
+them does not fit, the pools are in the document beside the projects, where they stay, and the
+ledgers of as many pools as need it change in parts (`accounting.pool_ledgers`).
 """
 
 from __future__ import annotations
@@ -27,16 +24,21 @@ from slotq_core.adapters.dynamodb.accounting.month_sums import (
     month_sum_of,
     spending_of,
 )
+from slotq_core.adapters.dynamodb.accounting.pool_ledgers import (
+    BUSY,
+    CHANGING,
+    PoolLedgers,
+    contents_of,
+    ledger_changes,
+    mark_in,
+    mark_of,
+)
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
+from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     NEW_AGE,
     counted,
-    foreign_of,
-    free_of,
-    ledger_of,
     pool_of,
-    since_of,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, Value, write
 from slotq_core.adapters.dynamodb.layout.validation import (
@@ -54,7 +56,6 @@ from slotq_core.adapters.dynamodb.sharing_documents import (
 from slotq_core.adapters.dynamodb.transactions import (
     MAX_ACTIONS,
     Action,
-    check,
     delete,
     put,
     update,
@@ -64,15 +65,12 @@ from slotq_core.errors import (
     Conflict,
     InvalidRequest,
     Misconfigured,
-    PoolInUse,
-    SlotQError,
     Unavailable,
 )
 from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits
-from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
-from slotq_core.ports.stored import Configuration, ConfigurationChange, Ledger
+from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.storage.configured import configured
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limit_settings, limits_from
@@ -81,14 +79,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 _GROUP_DECISIONS, _IN_PARTS = "groupDecisions", "inParts"
 """Attributes of REVISION that passes write (`expressions.decide_about_groups`)."""
-_CHANGING = "changing"
-"""The attribute of REVISION with the mark of a change in parts: when (ms) it began, who makes it,
-and the document that it makes, as JSON."""
 _DOCUMENTS = {"before": "sharingBefore", "after": "sharingAfter"}
 """The attributes of a record with the pools, and with the document that has them otherwise."""
-LEASE = 20_000
-"""How long (ms) others leave a change in parts to its handler: far longer than any takes."""
-_TRIES, _MANY_TRIES = 5, 20
+_TRIES = 5
 _CHANGES_A_PAGE = 25
 """Records in the first page of the history; each further page has twice as many."""
 
@@ -125,6 +118,7 @@ class DynamoConfiguration:
     def __init__(self, calls: TableCalls, *, most_actions: int = MAX_ACTIONS) -> None:
         """`most_actions`: how many actions of one transaction a change takes at most."""
         self._calls, self._most_actions = calls, most_actions
+        self._ledgers = PoolLedgers(calls, most_actions)
         self._documents = SharingDocuments(calls)
         self._kept: _Kept | None = None
         """The last configuration that was read whole."""
@@ -177,7 +171,7 @@ class DynamoConfiguration:
             spent=spending_of(item, counted),
             group_decisions=_one(item, _group_decisions_of, 0),
             in_parts=_IN_PARTS in item,
-            changing=_CHANGING in item,
+            changing=CHANGING in item,
         )
         return configuration, kept
 
@@ -259,7 +253,7 @@ class DynamoConfiguration:
             if change.pools is not None:
                 self._delete_definitions()
             return
-        raise Unavailable("somebody else is changing the configuration; try again")
+        raise Unavailable(BUSY)
 
     def _change(
         self, before: Configuration, after: Configuration, who: str, now: int, *, in_document: bool
@@ -267,16 +261,15 @@ class DynamoConfiguration:
         """Return the actions of a change. The pools have items of their own until a change of them
         does not fit one transaction. Raises PoolInUse."""
         pools_before = before.pools if in_document else None
-        ledgers = [*_ledger_changes(before.pools, after.pools)]
+        ledgers = [*ledger_changes(before.pools, after.pools)]
         definitions = [] if in_document else [*self._definitions(before.pools, after.pools)]
         room = self._most_actions - len(ledgers) - (2 if before.limits == after.limits else 3)
         if len(definitions) > room:
             in_document, definitions = True, []
         pools = after.pools if in_document else None
         documents = name_of(before.sharing, pools_before), name_of(after.sharing, pools)
-        mark = _mark(now, who, documents[1]) if room < 0 else ""
-        since = before.revision + 1 if mark else 0
-        parts = [self._ledger_action(was, pool, since) for was, pool in ledgers]
+        mark = mark_of(now, who, documents[1]) if room < 0 else ""
+        parts = self._ledgers.actions(ledgers, before.revision + 1 if mark else 0)
         last = [
             *self._record(
                 before,
@@ -294,62 +287,20 @@ class DynamoConfiguration:
         return _Change(pools=pools, parts=[*definitions, *parts], last=last, mark=mark)
 
     def _make(self, change: _Change, before: Configuration) -> None:
-        if not change.mark:
-            return self._calls.transact([*change.parts, *change.last])
-        self._calls.update(
-            table.revision_key(), expressions.begin_change(before.revision, change.mark)
-        )
-        try:
-            self._in_parts(change.parts, change.mark)
-            self._calls.transact(change.last)
-        except SlotQError:
-            with suppress(SlotQError):
-                self._put_back(before, change.mark)
-            raise
-
-    def _in_parts(self, actions: Sequence[Action], mark: str) -> None:
-        """Run the actions in as few transactions as possible, each only while the mark is there."""
-        goes_on = check(self._calls.table, table.revision_key(), expressions.change_goes_on(mark))
-        size = self._most_actions - 1
-        for at in range(0, len(actions), size):
-            self._calls.transact([goes_on, *actions[at : at + size]])
+        if change.mark:
+            self._ledgers.change_in_parts(change.parts, change.last, change.mark, before)
+        else:
+            self._calls.transact([*change.parts, *change.last])
 
     def take_back(self, now: int) -> None:
         """Undo what a handler that has died over a change has left of it."""
-        item = self._calls.item(table.revision_key()) or Item()
-        mark = str(item.get(_CHANGING, {}).get("S", ""))
-        if not mark:
-            return
-        at, document = _marked(mark)
-        if abs(now - at) < LEASE:
-            raise Unavailable("somebody else is changing the configuration; try again")
-        own = _mark(now, "taken back", document)
-        self._calls.update(table.revision_key(), expressions.take_over_change(mark, own))
-        self._put_back(self.read(), own)
-
-    def _put_back(self, configuration: Configuration, mark: str) -> None:
-        """Give the pools that a change has touched the room that they have under the configuration,
-        then remove the change's mark."""
-        room: dict[str, Demand | None] = {}
-        with suppress(ConfigurationLost):
-            planned = self._documents.read(_marked(mark)[1]).pools or ()
-            room = dict.fromkeys([pool.name for pool in planned])
-        room |= {pool.name: pool.capacity for pool in configuration.pools}
-        for _ in range(_MANY_TRIES):
-            expressions_of = {
-                name: _taken_back(self._calls.item(table.ledger_key(name)), capacity, configuration)
-                for name, capacity in room.items()
-            }
-            actions = [
-                update(self._calls.table, table.ledger_key(name), expression)
-                for name, expression in expressions_of.items()
-                if expression is not None
-            ]
-            if not actions:
-                return self._calls.update(table.revision_key(), expressions.end_change(mark))
-            with suppress(Conflict):  # A ledger has changed; or another handler does this.
-                self._in_parts(actions, mark)
-        raise Unavailable("the ledgers are changing; try again")
+        mark = mark_in(self._calls.item(table.revision_key()))
+        if mark:
+            own = self._ledgers.take_over(mark, now)
+            planned: Sequence[Pool] = ()
+            with suppress(ConfigurationLost):
+                planned = self._documents.read(contents_of(mark)[1]).pools or ()
+            self._ledgers.put_back(self.read(), own, [pool.name for pool in planned])
 
     def _delete_definitions(self) -> None:
         """Delete the items of pools that are in the document now; nothing reads them any more."""
@@ -457,47 +408,6 @@ class DynamoConfiguration:
         for name in old:
             yield delete(self._calls.table, table.pool_key(name))
 
-    def _ledger_action(self, was: Pool | None, pool: Pool | None, since: int) -> Action:
-        """Return the change of a pool's ledger. `since`: the revision that it awaits; 0: the same
-        transaction raises the revision."""
-        if pool is None:
-            assert was is not None
-            return self._ledger(was, self._close(was, since))
-        if was is None:
-            return self._ledger(pool, self._open(pool, since))
-        gained = pool.capacity - was.capacity
-        return self._ledger(pool, ledger_expressions.resize_pool(gained, since))
-
-    def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
-        return update(self._calls.table, table.ledger_key(pool.name), expression)
-
-    def _open(self, pool: Pool, since: int) -> expressions.Expression:
-        """Return the update that opens the pool. If only the definition was lost, the ledger still
-        counts what is used."""
-        read, foreign, free = self._ledger_of(pool)
-        if free is None:
-            return ledger_expressions.open_pool(pool.capacity, since)
-        room = pool.capacity - read.used - foreign
-        resources = {"slots", *pool.capacity}
-        return ledger_expressions.reopen_pool(room, resources, read.version, since)
-
-    def _close(self, pool: Pool, since: int) -> expressions.Expression:
-        read, foreign, _ = self._ledger_of(pool)
-        if read.used:
-            raise in_use(pool, read.used)
-        return ledger_expressions.close_pool(pool.capacity, read.used, foreign, since)
-
-    def _ledger_of(self, pool: Pool) -> tuple[Ledger, Demand, Demand | None]:
-        """Return the ledger, what foreign training jobs occupy, and what is free (None: the pool is
-        not open). Raises Unavailable if the ledger cannot be read."""
-        item = self._calls.item(table.ledger_key(pool.name)) or {}
-        try:
-            return ledger_of(item), foreign_of(item), free_of(item)
-        except UNREADABLE:
-            raise Unavailable(
-                f"pool {pool.name}: its ledger needs repair first (slotq doctor --fix)"
-            ) from None
-
     def _record(
         self,
         before: Configuration,
@@ -573,7 +483,7 @@ class DynamoConfiguration:
 def _label(revision: Item) -> Item:
     """Return what identifies the configuration: the REVISION item without the queue's use, the
     projects' spending, the passes' counters and the mark of a change that is still to come."""
-    aside = {*USE, _GROUP_DECISIONS, _IN_PARTS, _CHANGING}
+    aside = {*USE, _GROUP_DECISIONS, _IN_PARTS, CHANGING}
     return {
         name: value
         for name, value in revision.items()
@@ -584,57 +494,6 @@ def _label(revision: Item) -> Item:
 def _document(revision: Item) -> str:
     """Return the name of the document; empty: none exists."""
     return str(revision.get("sharing", {}).get("S", ""))
-
-
-def _mark(now: int, who: str, document: str) -> str:
-    return json.dumps({"at": now, "who": who, "document": document})
-
-
-def _marked(mark: str) -> tuple[int, str]:
-    """Return when (ms) a change in parts began, and the document that it makes; 0 and none if the
-    mark cannot be read."""
-    try:
-        contents = json.loads(mark)
-        return int(contents["at"]), str(contents["document"])
-    except (ValueError, *UNREADABLE):
-        return 0, ""
-
-
-def _ledger_changes(
-    before: Sequence[Pool], after: Sequence[Pool]
-) -> Iterator[tuple[Pool | None, Pool | None]]:
-    """Yield each pool whose ledger changes, as it was and as it will be; None: it is not there."""
-    old = {pool.name: pool for pool in before}
-    for pool in after:
-        was = old.pop(pool.name, None)
-        if was is None or (pool.capacity, pool.state) != (was.capacity, was.state):
-            yield was, pool
-    for gone in old.values():
-        yield gone, None
-
-
-def _taken_back(
-    ledger: Item | None, capacity: Demand | None, configuration: Configuration
-) -> expressions.Expression | None:
-    """Return the update that gives a pool its room again; None if the ledger is right, or cannot be
-    read. `capacity` None: the pool is not configured."""
-    if not ledger:
-        return None
-    try:
-        read, foreign, free = ledger_of(ledger), foreign_of(ledger), free_of(ledger)
-        awaited = since_of(ledger) > configuration.revision
-    except UNREADABLE:
-        return None
-    room = None if capacity is None else capacity - read.used - foreign
-    resources = {"slots", *(capacity or foreign), *(free or ())}
-    right = free == room if room is None or free is None else _equal(free, room, resources)
-    if right and not awaited:
-        return None
-    return ledger_expressions.take_back_pool(room, resources, read.version)
-
-
-def _equal(some: Demand, others: Demand, resources: Iterable[str]) -> bool:
-    return all(some[resource] == others[resource] for resource in resources)
 
 
 def _revision_of(item: Item) -> int:
@@ -676,14 +535,6 @@ def check_names(pools: Sequence[Pool]) -> None:
     names = [pool.name for pool in pools]
     if len(set(names)) < len(names):
         raise Misconfigured(f"two pools have the same name: {', '.join(names)}")
-
-
-def in_use(pool: Pool, used: Demand) -> PoolInUse:
-    return PoolInUse(
-        f"pool {pool.name} cannot be removed while {used.slots} of its slots are in use: drain "
-        "it, and remove it when it is empty",
-        field="name",
-    )
 
 
 def limits_of(item: Item) -> Limits:

@@ -274,13 +274,12 @@ class DynamoWorlds:
         pools, holders = [], {}
         all_read = self._held.read(configured.pools, now)
         awaiting = []
-        for pool, (read, foreign, poison) in zip(configured.pools, all_read, strict=True):
-            if read.since > configured.revision:
-                awaiting.append(pool.name)
-                foreign = read.foreign + read.kept
-            else:
-                sieve.add(poison)
+        for pool, (read, occupied, poison) in zip(configured.pools, all_read, strict=True):
+            awaits = read.since > configured.revision
+            sieve.add(() if awaits else poison)
+            awaiting += [pool.name] if awaits else []
             holders[pool.name] = read
+            foreign = read.foreign + read.kept if awaits else occupied
             pools.append(replace(pool, foreign=foreign, health=read.health))
         if awaiting:
             self._note_unmade(awaiting, configured, sieve)
