@@ -889,9 +889,10 @@ ALONE: tuple[Case, ...] = (
     Case(
         "pools_go_in_parts_beside_a_pass",
         stored("a", "b", pools="q,r"),
-        (A_CHANGE_IN_PARTS, A_PASS),
+        (A_CHANGE_IN_PARTS, A_PASS, A_PASS),
         ends(a={C, S.PENDING}, b={C, S.PENDING}),
         pools=FOUR_POOLS,
+        bound=1,
         leases=False,
     ),
     Case(
