@@ -3,14 +3,17 @@ whoever dies or interferes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from inspect import signature
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from slotq_core.adapters.dynamodb.accounting.pool_ledgers import LEASE
+from slotq_core.adapters.dynamodb.accounting.pool_ledgers import LEASE, mark_of
+from slotq_core.adapters.dynamodb.layout import expressions
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse, Unavailable
@@ -34,6 +37,7 @@ from tests.contract.worlds import (
     starts,
     waits,
 )
+from tests.faults.mutants import without_condition
 
 LATER = NOW + LEASE
 LIMITS = limits_from({"waiting": 7})
@@ -410,3 +414,107 @@ def test_a_lost_document_is_put_back_with_its_pools(
     assert [*other.repair.inspect()] == []
     start = starts(other, "job1", pools=("p000",), pool="p000")
     assert start.attempt
+
+
+def a_mark(at: int) -> dict[str, Any]:
+    return {"S": mark_of(at, "bob", "")}
+
+
+def test_a_small_change_does_not_come_between_the_parts_of_another(
+    quick: DynamoStore, rows: Table, evented_client: EventedDynamo
+) -> None:
+    configure(quick, pools(1))
+    begin = partial(rows.change, revision_key(), changing=a_mark(NOW))
+    with (
+        before_the_next(evented_client, "TransactWriteItems", begin),
+        pytest.raises(Unavailable),
+    ):
+        configure(quick, pools(1, 5))
+    rows.change(revision_key(), changing=None)
+    assert quick.configuration.read().pools == pools(1)
+
+
+def test_a_second_change_in_parts_does_not_begin_beside_another(
+    quick: DynamoStore, rows: Table, evented_client: EventedDynamo
+) -> None:
+    configure(quick, pools(7))
+    begin = partial(rows.change, revision_key(), changing=a_mark(NOW))
+    with before_the_next(evented_client, "UpdateItem", begin), pytest.raises(Unavailable):
+        configure(quick, pools(7, 5))
+    assert rows.get(revision_key())["changing"] == a_mark(NOW)
+
+
+def test_only_one_handler_takes_a_change_over(
+    quick: DynamoStore, rows: Table, evented_client: EventedDynamo
+) -> None:
+    configure(quick, pools(7))
+    rows.change(revision_key(), changing=a_mark(NOW))
+    faster = partial(rows.change, revision_key(), changing=a_mark(LATER))
+    with before_the_next(evented_client, "UpdateItem", faster), pytest.raises(Conflict):
+        quick.configuration.take_back(LATER)
+    assert rows.get(revision_key())["changing"] == a_mark(LATER)
+
+
+def test_whoever_was_taken_over_removes_no_other_mark(
+    quick: DynamoStore, rows: Table, evented_client: EventedDynamo
+) -> None:
+    configure(quick, pools(7))
+    rows.change(revision_key(), changing=a_mark(NOW))
+    updates = iter(range(1, 9))
+
+    def overtake(**_: Any) -> None:
+        if next(updates) == 2:
+            rows.change(revision_key(), changing=a_mark(LATER + LEASE))
+
+    with on(evented_client, "before-call.dynamodb.UpdateItem", overtake), pytest.raises(Conflict):
+        quick.configuration.take_back(LATER)
+    assert rows.get(revision_key())["changing"] == a_mark(LATER + LEASE)
+
+
+def test_use_that_changes_while_a_ledger_is_put_back_is_not_lost(
+    quick: DynamoStore, other: DynamoStore, evented_client: EventedDynamo
+) -> None:
+    configure(quick, pools(7))
+    job = runs(other, "job1", pools=("p000",), pool="p000")
+    with dying(evented_client, 4, after=True), pytest.raises(Died):
+        configure(quick, pools(7, 5))
+    end = partial(commit, other, completing(job))
+    with before_the_next(evented_client, "TransactWriteItems", end):
+        other.configuration.take_back(LATER)
+    assert other.configuration.read().pools == pools(7)
+    assert [*other.repair.inspect()] == []
+
+
+def _parts_go_on_for_ever() -> AbstractContextManager[Any]:
+    return patch.object(expressions, "change_goes_on", lambda _: expressions.is_there())
+
+
+@pytest.mark.parametrize(
+    ("change", "test"),
+    [
+        (
+            without_condition(expressions, "begin_change", "attribute_not_exists"),
+            test_a_second_change_in_parts_does_not_begin_beside_another,
+        ),
+        (_parts_go_on_for_ever, test_a_handler_that_only_slept_changes_nothing_any_more),
+        (
+            without_condition(expressions, "next_revision", "attribute_not_exists"),
+            test_a_small_change_does_not_come_between_the_parts_of_another,
+        ),
+        (
+            without_condition(expressions, "take_over_change"),
+            test_only_one_handler_takes_a_change_over,
+        ),
+        (
+            without_condition(expressions, "end_change"),
+            test_whoever_was_taken_over_removes_no_other_mark,
+        ),
+    ],
+)
+def test_each_condition_is_needed(
+    request: pytest.FixtureRequest, change: Any, test: Callable[..., None]
+) -> None:
+    """Without it, a test above fails."""
+    needed = {name: request.getfixturevalue(name) for name in signature(test).parameters}
+    with change(), pytest.raises((AssertionError, pytest.fail.Exception)):
+        test(**needed)

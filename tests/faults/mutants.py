@@ -872,22 +872,10 @@ MUTANTS: tuple[Mutant, ...] = (
         CAPACITY,
     ),
     Mutant(
-        "two change the configuration in parts at once",
-        without_condition(dynamodb_expressions, "begin_change", "attribute_not_exists"),
-        race("two_changes_in_parts"),
-        CONVERGENT,
-    ),
-    Mutant(
         "a change in parts ends that was taken back",
         without_condition(dynamodb_expressions, "next_revision", "changing"),
         race("a_change_in_parts_is_taken_back_while_its_handler_sleeps"),
         CAPACITY,
-    ),
-    Mutant(
-        "a part of a change that was taken back",
-        without_condition(dynamodb_expressions, "change_goes_on"),
-        race("a_change_in_parts_is_taken_back_while_its_handler_sleeps"),
-        CONVERGENT,
     ),
     Mutant(
         "nobody takes a change back",
