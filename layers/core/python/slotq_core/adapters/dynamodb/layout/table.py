@@ -29,8 +29,8 @@
     CONFIG              REVISION                  raised with each change of the configuration, with
                                                   its `digest`; `repairs`; all callers' use of the
                                                   limits at the last audit (`waiting`, `lines`);
-                                                  `groupDecisions`, and `inParts` while PARTS exists;
-                                                  `changing` while a change is made in parts
+                                                  `groupDecisions`, and `inParts` while PARTS
+                                                  exists; `changing` while it changes in parts
     CONFIG              LIMITS                    the limits of callers and of the queue
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
     CONFIG              SHARING#<hash>#<00>       departments, projects and operators, and many
