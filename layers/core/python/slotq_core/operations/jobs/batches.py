@@ -201,12 +201,13 @@ class _Batch:
         if project not in self._full and self._stores(part, configuration):
             return
         names = [admitted.job.name for _, admitted in part]
-        known = dict(zip(names, self._store.at_once(self._known, names), strict=True))
-        new = [each for each in part if known[each[1].job.name] is None]
+        # A record that cannot be read is left to the submission alone.
+        known = self._store.jobs.several(names, readable_only=True)
+        new = [each for each in part if each[1].job.name not in known]
         if 0 < len(new) < len(part) and project not in self._full:
             new = [] if self._stores(new, configuration) else new
         for number, admitted in part:
-            job = known[admitted.job.name]
+            job = known.get(admitted.job.name)
             if number in self.outcomes or (job is not None and self._found(number, job)):
                 continue
             if project not in self._full:
@@ -231,12 +232,6 @@ class _Batch:
         if key not in self._notices:
             self._notices[key] = notices_of_bounds(job, configuration)
         return self._notices[key]
-
-    def _known(self, name: str) -> Job | None:
-        try:
-            return self._store.jobs.get(name)
-        except NotUnderstood:
-            return None  # The submission alone finds out what this means.
 
     def _found(self, number: int, known: Job) -> bool:
         """Take the stored job for the member's outcome, if it is the same submission."""
