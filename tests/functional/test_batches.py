@@ -224,8 +224,13 @@ def test_many_jobs_cost_few_calls_and_the_same_again_little_more(
     assert len(account.lambda_.events) == 1
     calls.clear()
     assert set(answers(account, *jobs)) == {"pending"}
-    assert calls["get_item"] <= MOST_JOBS + 5
-    assert calls.total() <= 1.2 * MOST_JOBS
+    assert calls["transact_write_items"] <= 1, "what was sent before is looked up first"
+    assert calls["batch_get_item"] == -(-MOST_JOBS // 33)
+    assert calls["get_item"] <= 5
+    more = [one(f"more{number:03d}") for number in range(99)]
+    calls.clear()
+    assert set(answers(account, *jobs[:99], *more)) == {"pending"}
+    assert (calls["batch_get_item"], calls["transact_write_items"]) == (4, 4)
 
 
 def test_one_taken_name_costs_a_look_at_its_part_alone(account: Account, calls: Counter[str]):
@@ -234,7 +239,8 @@ def test_one_taken_name_costs_a_look_at_its_part_alone(account: Account, calls: 
     calls.clear()
     found = answers(account, *jobs)
     assert Counter(found) == {"pending": 98, "name_taken": 1}
-    assert calls["get_item"] <= 40
+    assert calls["batch_get_item"] == 2, "the part behind it is looked up first, too"
+    assert calls["get_item"] <= 5
     assert calls["transact_write_items"] <= 3 + 2
 
 

@@ -110,6 +110,9 @@ class _Batch:
         self._full: dict[str, LimitReached] = {}
         """By project, the limit that leaves room for no further job."""
         self._notices: dict[Hashable, tuple[str, ...]] = {}
+        self._sent_before = False
+        """Whether the latest part that was looked up had stored jobs. Then the next is looked up
+        before anything is tried: a refused transaction costs more than reads."""
         self._failure: SlotQError | None = None
         read = [member.read for member in members if not isinstance(member.read, Refused)]
         self._awaited = {name for each, _ in read for name in (*each.after, *each.after_any)}
@@ -198,14 +201,17 @@ class _Batch:
     def _together(self, part: Sequence[tuple[int, Admitted]], configuration: Configuration) -> None:
         """Store these jobs in one transaction; or each for itself, if something is in the way."""
         project = part[0][1].job.project
-        if project not in self._full and self._stores(part, configuration):
+        tries = project not in self._full and not self._sent_before
+        if tries and self._stores(part, configuration):
             return
         names = [admitted.job.name for _, admitted in part]
         # A record that cannot be read is left to the submission alone.
         known = self._store.jobs.several(names, readable_only=True)
+        self._sent_before = bool(known)
         new = [each for each in part if each[1].job.name not in known]
-        if 0 < len(new) < len(part) and project not in self._full:
-            new = [] if self._stores(new, configuration) else new
+        untried = new and not (tries and len(new) == len(part))
+        if untried and project not in self._full and self._stores(new, configuration):
+            new = []
         for number, admitted in part:
             job = known.get(admitted.job.name)
             if number in self.outcomes or (job is not None and self._found(number, job)):
