@@ -227,8 +227,8 @@ class World:
                 for submission, body in members
             ]
             outcomes = manager.batches.submit(batch, submitter="ann")
-            for (submission, _), outcome in zip(members, outcomes, strict=True):
-                self._take_in(submission, outcome)
+            for member, outcome in zip(members, outcomes, strict=True):
+                self._take_in(member[0], outcome)
             errors = [outcome.error for outcome in outcomes if outcome.error is not None]
             untried = [error for error in errors if isinstance(error, NotReached)]
             for error in (*untried, *errors):

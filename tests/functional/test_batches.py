@@ -195,6 +195,15 @@ def test_jobs_beyond_a_limit_are_refused_with_its_numbers(
     assert account.call(own_limits())[1]["own"]["waiting_used"] == 3
 
 
+def test_a_limit_amid_a_batch_is_found_in_few_calls(
+    account: Account, calls: Counter[str], limits: Any
+):
+    limits("submissions=60")
+    found = outcomes(account, *(one(f"job{number:03d}") for number in range(MOST_JOBS)))
+    assert [each["status"] for each in found] == [202] * 60 + [429] * (MOST_JOBS - 60)
+    assert calls.total() <= 70
+
+
 def test_guessing_names_in_a_batch_counts(account: Account, limits: Any):
     share()
     assert alone(account, one("hers"), by=OTHER)[0] == 202

@@ -212,16 +212,34 @@ class _Batch:
         untried = new and not (tries and len(new) == len(part))
         if untried and project not in self._full and self._stores(new, configuration):
             new = []
+        if new:
+            self._in_halves(new, project, configuration)
         for number, admitted in part:
             job = known.get(admitted.job.name)
-            if number in self.outcomes or (job is not None and self._found(number, job)):
+            if job is None or self._found(number, job):
                 continue
-            if project not in self._full:
-                self._alone(number, project)
-            elif job is None:
-                self._refused(number, copy(self._full[project]))
-            else:
+            if project in self._full:
                 self._despite(number, copy(self._full[project]))
+            else:
+                self._alone(number, project)
+
+    def _in_halves(
+        self, part: Sequence[tuple[int, Admitted]], project: str, configuration: Configuration
+    ) -> None:
+        """Store as many of these jobs together as nothing is in the way of: of those that a limit
+        has room for, the first ones."""
+        if (full := self._full.get(project)) is not None:
+            for number, _ in part:
+                self._refused(number, copy(full))
+        elif len(part) == 1:
+            self._alone(part[0][0], project)
+        else:
+            middle = len(part) // 2
+            for half in (part[:middle], part[middle:]):
+                if self._is_late():
+                    return
+                if project in self._full or not self._stores(half, configuration):
+                    self._in_halves(half, project, configuration)
 
     def _stores(self, part: Sequence[tuple[int, Admitted]], configuration: Configuration) -> bool:
         """Store these jobs in one transaction, if nothing is in the way."""
