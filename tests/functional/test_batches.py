@@ -195,6 +195,16 @@ def test_jobs_beyond_a_limit_are_refused_with_its_numbers(
     assert account.call(own_limits())[1]["own"]["waiting_used"] == 3
 
 
+def test_what_comes_after_a_job_beyond_the_limit_is_beyond_it_too(account: Account, limits: Any):
+    """The client sends both again in the next minute, as a loop of submissions would wait."""
+    limits("submissions=2")
+    jobs = [one("a"), one("b"), one("c"), one("d", **after("c")), one("e", **after("a"))]
+    codes = ["pending", "pending", *["too_many_submissions"] * 3]
+    assert answers(account, *jobs) == codes
+    account.pass_time(60_000)
+    assert answers(account, *jobs) == [*["pending"] * 4, "too_many_submissions"]
+
+
 def test_a_limit_amid_a_batch_is_found_in_few_calls(
     account: Account, calls: Counter[str], limits: Any
 ):

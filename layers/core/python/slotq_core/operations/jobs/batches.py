@@ -160,13 +160,23 @@ class _Batch:
         for number, ahead in wave.items():
             if self._is_late():
                 break
-            if self.outcomes.keys() >= {*ahead} and not self._is_repeated(number):
+            if not self.outcomes.keys() >= {*ahead}:
+                continue
+            if (full := self._limit_of(ahead)) is not None:
+                self._attempt(partial(self._despite, number, copy(full)))
+            elif not self._is_repeated(number):
                 self._attempt(partial(judge, number))
         return [
             [found[each.job.name] for each in part]
             for found in by_project.values()
             for part in self._submissions.in_parts([admitted for _, admitted in found.values()])
         ]
+
+    def _limit_of(self, ahead: Sequence[int]) -> LimitReached | None:
+        """The limit that has refused one of these. It leaves no room for a job behind it either,
+        which may be sent again with it."""
+        errors = (self.outcomes[number].error for number in ahead)
+        return next((error for error in errors if isinstance(error, _FOR_ALL)), None)
 
     def _is_repeated(self, number: int) -> bool:
         """Whether an earlier job of the batch has the name. Then this is the same one, or refused.
