@@ -47,6 +47,7 @@ FACETS = {
 }
 """The properties of QueueClient that hold calls, with their classes and where these are."""
 BASES = {
+    "QueueClient": ("BatchCalls", "groups/batches.py"),
     "QueuedJob": ("ObservedJob", "jobs/job.py"),
     "QueueTrainingJobSession": ("Sweeping", "sweeps/of_estimators.py"),
 }

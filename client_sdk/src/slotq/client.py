@@ -10,26 +10,24 @@ from typing import Any, Self, Unpack
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.earlier_names import EarlierNames
-from slotq.groups.batches import Batch, ManySubmissions, Progress, batch
+from slotq.groups.batches import BatchCalls
 from slotq.groups.group_calls import GroupCalls
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.many import Many
 from slotq.jobs.submission import Awaited, JobSettings, dependencies, settings_tags
-from slotq.jobs.verbs import Outcome
 from slotq.queue_calls import ConfigurationCalls, PoolCalls, ProjectCalls, ServiceCalls, UsageCalls
 from slotq.sweeps.sweep import SweepCalls
 from slotq.transport import discovery
-from slotq.transport.connection import Connection, to_stderr
+from slotq.transport.connection import to_stderr
 from slotq.transport.signed_http import Transport
 from slotq_core.wire.views.jobs import JobView
 
 QueuedJobs = list[QueuedJob]
-Outcomes = list[Outcome]
 """Named here, for `list` within the class is one of its methods."""
 
 
-class QueueClient(Connection, EarlierNames):
+class QueueClient(BatchCalls, EarlierNames):
     """Calls the queue's API. The daily verbs are methods; all others are grouped by noun:
     `queue.jobs.cancel("job1")`, `queue.pools.set("p5", {"slots": 4})`.
 
@@ -100,29 +98,6 @@ class QueueClient(Connection, EarlierNames):
         upload. Raises the same, and NoDryRuns.
         """
         return self.jobs.submit(request, dry_run=dry_run)
-
-    def submit_many(
-        self, requests: Iterable[Mapping[str, Any]], *, progress: Progress | None = None
-    ) -> Outcomes:
-        """Put many requests into the queue, hundreds at a time, each as `submit` does. Returns an
-        outcome for each, in their order: the job, or the error that left it out. A job may come
-        after earlier ones.
-
-        A refusal of one job does not affect the others. Any other error raises if no job was
-        submitted yet; afterwards it becomes the error of each job that was not reached. The same
-        requests again, while their jobs live, return the same jobs. `progress` receives how many
-        jobs of how many have their outcome.
-        """
-        return ManySubmissions(self).submit_all(requests, progress=progress)
-
-    def batch(self) -> AbstractContextManager[Batch]:
-        """Collect what this client submits in the block, and submit it together when the block
-        ends; nothing if the block raises. For this thread, and for sessions with this client.
-
-        Use `fit(wait=False)` inside. Each job has its outcome in `batch.outcomes`. Raises the first
-        refusal at the end of the block, after everything was sent, and what `submit_many` raises.
-        """
-        return batch(self)
 
     def after(
         self, *awaited: Awaited, after_any: str | Iterable[Awaited] = ()

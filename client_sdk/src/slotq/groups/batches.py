@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from slotq.errors import (
@@ -216,6 +216,33 @@ def collecting(queue: Connection) -> Iterator[Batch]:
     finally:
         BLOCKS.reset(token)
     made.send()
+
+
+class BatchCalls(Connection):
+    """The calls of QueueClient for many new jobs."""
+
+    def submit_many(
+        self, requests: Iterable[Mapping[str, Any]], *, progress: Progress | None = None
+    ) -> list[Outcome]:
+        """Put many requests into the queue, hundreds at a time, each as `submit` does. Returns an
+        outcome for each, in their order: the job, or the error that left it out. A job may come
+        after earlier ones.
+
+        A refusal of one job does not affect the others. Any other error raises if no job was
+        submitted yet; afterwards it becomes the error of each job that was not reached. The same
+        requests again, while their jobs live, return the same jobs. `progress` receives how many
+        jobs of how many have their outcome.
+        """
+        return ManySubmissions(self).submit_all(requests, progress=progress)
+
+    def batch(self) -> AbstractContextManager[Batch]:
+        """Collect what this client submits in the block, and submit it together when the block
+        ends; nothing if the block raises. For this thread, and for sessions with this client.
+
+        Use `fit(wait=False)` inside. Each job has its outcome in `batch.outcomes`. Raises the first
+        refusal at the end of the block, after everything was sent, and what `submit_many` raises.
+        """
+        return batch(self)
 
 
 def batch_of(queue: Connection) -> Batch | None:
