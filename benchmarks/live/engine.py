@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 
 from benchmarks.dynamodb_units import Item, index_writes, item_size, read_units, table_units
 from benchmarks.live.meter import Meter, Touched
+from slotq.local.services import expressions
 from slotq_core.adapters.dynamodb.layout.table import BY_STATE
-from tests.faults import expressions
 from tests.faults.fake_dynamodb import FakeDynamo, Key
 
 PAGE = 1 << 20

@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.hooks import HierarchicalEmitter
 
-from tests.faults.expressions import Item
+from slotq.local.services.expressions import Item
 from tests.functional.checked_dynamodb import OPERATIONS, CheckedDynamo
 
 

@@ -28,12 +28,14 @@ from slotq.local.front import Front
 from slotq.local.kept import EmulatorSnapshot, forget
 from slotq.local.notifier import EmulatorNotifier
 from slotq.local.services import aws, function
+from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.gateway import Gateway
-from slotq.local.services.invocations import FUNCTION, Handler, Invocations
+from slotq.local.services.invocations import FUNCTION, Invocations
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
 from slotq_core.adapters.deployment_settings import SystemClock
+from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.errors import SlotQError
 
 DEFAULT_PORT = 4777
@@ -90,16 +92,15 @@ class _QuietHandler(MotoRequestHandler):
 
 
 class Emulator:
-    """An emulator that starts once and stops once. `load` returns the Lambda's handler."""
+    """An emulator that starts once and stops once."""
 
-    def __init__(
-        self, options: Options, *, load: Callable[[Endpoint, str, Path], Handler] = function.load
-    ) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
-        self._load = load
         self.mark = uuid.uuid4().hex
         """Marks every process of this emulator's jobs, and identifies the emulator to callers."""
         self._jobs = options.work / "jobs"
+        self.dynamo = InMemoryDynamo()
+        self.dynamo.create_table(**table_definition(aws.TABLE))
         self._closed = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -166,6 +167,7 @@ class Emulator:
             find_caller=find,
             token=self.endpoint.keys.token,
             plane=self.plane,
+            dynamo=self.dynamo,
             gateway=gateway,
             invocations=self.invocations,
             others=aws.application(),
@@ -181,12 +183,12 @@ class Emulator:
             aws.furnish(self.endpoint)
             if self._options.fresh:
                 forget(self._options.work)
-            snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane)
+            snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane, self.dynamo)
             snapshot.restore()
             self._kept = snapshot
-            self._notifier = EmulatorNotifier(self.endpoint, say=_say)
+            self._notifier = EmulatorNotifier(self.endpoint, self.dynamo, say=_say)
             log = self._options.work / "lambda.log"
-            self._handler = self._load(self.endpoint, self._options.pools, log)
+            self._handler = function.load(self.endpoint, self._options.pools, log, self.dynamo)
             self.invocations.start()
             self.invocations.call(_tick_event(self.endpoint), _START_SECONDS)
         except Exception as error:

@@ -8,6 +8,7 @@ the queue's API                 the Lambda's handler, behind API Gateway (`gatew
 Everything else must be signed (`authenticating`):
 
 SageMaker's training calls      our own plane (`training_service`)
+DynamoDB's on the queue's table our own DynamoDB (`dynamodb`)
 Lambda's Invoke, asynchronous   the invocations (`invocations`)
 the other services              moto (`error_answers`)
 """
@@ -29,6 +30,7 @@ from slotq.local.entry.guard import Guard, GuardRefusal, without_grants
 from slotq.local.entry.signatures import FindCaller, SignatureRefused
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services import aws, training_service
+from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.error_answers import Said, moto_answer, refusal
 from slotq.local.services.gateway import Environ, Gateway, GatewayAnswer, is_ours, read_body
 from slotq.local.services.invocations import FUNCTION, Invocations
@@ -57,6 +59,7 @@ class Front:
         find_caller: FindCaller,
         token: str,
         plane: Plane,
+        dynamo: InMemoryDynamo,
         gateway: Gateway,
         invocations: Invocations,
         others: Any,
@@ -66,7 +69,8 @@ class Front:
     ) -> None:
         """`poke` is called when the plane may have a new change due."""
         self._guard, self._find_caller, self._token = guard, find_caller, token
-        self._plane, self._gateway, self._invocations = plane, gateway, invocations
+        self._plane, self._dynamo = plane, dynamo
+        self._gateway, self._invocations = gateway, invocations
         self._others, self._poke, self._health, self._tick = others, poke, health, tick
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -99,6 +103,8 @@ class Front:
         authenticate(environ, self._find_caller, datetime.now(UTC))
         if training_service.is_sagemaker(environ):
             return self._sagemaker(environ)
+        if "/dynamodb/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
+            return aws.table_answer(self._dynamo, environ, kept_body(environ, MAX_CALL))
         if invoked := _INVOKE.fullmatch(path):
             return self._invoke(environ, invoked["name"])
         if "/iam/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
