@@ -1,5 +1,5 @@
-"""The engine of the fault campaign behind botocore's events: calls are counted, changed and refused
-as those of a real client, in a tenth of moto's time."""
+"""The emulator's DynamoDB behind botocore's events: calls are counted, changed and refused as those
+of a real client."""
 
 from __future__ import annotations
 

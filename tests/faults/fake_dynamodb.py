@@ -17,7 +17,6 @@ from slotq.local.services.dynamodb import (
     Action,
     Change,
     InMemoryDynamo,
-    Item,
     Key,
     Request,
     Table,
@@ -27,6 +26,7 @@ from slotq.local.services.dynamodb import (
     error,
     key_of,
 )
+from slotq.local.services.expressions import Item
 
 __all__ = ["Action", "Change", "FakeDynamo", "Key", "Request", "Table", "action_key", "key_of"]
 

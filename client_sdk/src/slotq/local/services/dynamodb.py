@@ -149,7 +149,8 @@ class InMemoryDynamo:
     # --- reads
 
     def get_item(self, **request: Any) -> dict[str, Any]:
-        with self._lock:
+        with self._lock, _understood("GetItem"):
+            _check_placeholders(request)
             found = self._item(request["TableName"], request["Key"], "GetItem")
             return {} if found is None else {"Item": _projected(found, request)}
 
