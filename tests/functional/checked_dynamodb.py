@@ -18,6 +18,7 @@ VALUES = ("Item", "Key", "ExpressionAttributeValues", "ExclusiveStartKey")
 """The parameters that hold attributes' values."""
 PLAIN = {"S": str, "N": str, "B": bytes, "BOOL": bool, "NULL": bool}
 OPERATIONS = {
+    "batch_get_item": "BatchGetItem",
     "get_item": "GetItem",
     "query": "Query",
     "scan": "Scan",
@@ -25,7 +26,6 @@ OPERATIONS = {
     "update_item": "UpdateItem",
     "delete_item": "DeleteItem",
     "transact_write_items": "TransactWriteItems",
-    "batch_get_item": "BatchGetItem",
     "batch_write_item": "BatchWriteItem",
     "describe_table": "DescribeTable",
 }

@@ -155,23 +155,23 @@ class InMemoryDynamo:
             return {} if found is None else {"Item": _projected(found, request)}
 
     def batch_get_item(self, **request: Any) -> dict[str, Any]:
-        operation = "BatchGetItem"
-        parts = request["RequestItems"]
+        """Answers in another order than it was asked: DynamoDB promises none."""
+        operation, parts = "BatchGetItem", request["RequestItems"]
         asked = [(name, key) for name, part in parts.items() for key in part["Keys"]]
         _check_number(operation, asked, MAX_READS)
         if len({(name, key_of(key, operation)) for name, key in asked}) < len(asked):
             _refuse(operation, "Provided list of item keys contains duplicates")
         answers: dict[str, list[Item]] = {name: [] for name in parts}
         left: dict[str, Any] = {}
-        bytes_left = MAX_BATCH
+        room = MAX_BATCH
         with self._lock:
-            for name, key in asked:
-                part, found = parts[name], self._item(name, key, operation)
-                bytes_left -= item_size(found or {})
-                if bytes_left < 0:
-                    left.setdefault(name, {**part, "Keys": []})["Keys"].append(key)
+            for name, key in reversed(asked):
+                found = self._item(name, key, operation)
+                room -= item_size(found or {})
+                if room < 0:
+                    left.setdefault(name, {**parts[name], "Keys": []})["Keys"].append(key)
                 elif found is not None:
-                    answers[name].append(_projected(found, part))
+                    answers[name].append(_projected(found, parts[name]))
         return {"Responses": answers, "UnprocessedKeys": left}
 
     def query(self, **request: Any) -> dict[str, Any]:
