@@ -11,20 +11,16 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
-from moto.moto_server.werkzeug_app import MotoRequestHandler
-from werkzeug.serving import make_server
 
 from slotq.local import keys
 from slotq.local.container import image
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.entry.guard import EVERYWHERE, Guard
-from slotq.local.front import Front
+from slotq.local.front import Front, Server
 from slotq.local.kept import EmulatorSnapshot, forget
 from slotq.local.notifier import EmulatorNotifier
 from slotq.local.services import aws, function
@@ -73,24 +69,6 @@ class Options:
     knobs: Knobs = field(default_factory=Knobs)
 
 
-class _QuietHandler(MotoRequestHandler):
-    def log_request(self, *_: Any) -> None:
-        pass
-
-    def run_wsgi(self) -> None:
-        """Answer also an unreadable address: moto's handler would not answer."""
-        try:
-            urlsplit(self.path)
-        except ValueError:
-            self.send_error(HTTPStatus.BAD_REQUEST, "the request's address cannot be read")
-            return
-        super().run_wsgi()
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        self.request_version = self.protocol_version  # Else no head is sent to what names none.
-        super().send_error(code, message, explain)
-
-
 class Emulator:
     """An emulator that starts once and stops once."""
 
@@ -135,14 +113,7 @@ class Emulator:
             knobs=options.knobs,
             region=options.region,
         )
-        self._server = make_server(
-            options.host,
-            port,
-            self._front(port),
-            threaded=True,
-            request_handler=_QuietHandler,
-            fd=listening.fileno(),
-        )
+        self._server = Server(options.host, port, self._front(port), fd=listening.fileno())
         listening.close()  # The server has a copy of the socket.
         self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))
         self._furnish()
@@ -188,7 +159,8 @@ class Emulator:
             self._kept = snapshot
             self._notifier = EmulatorNotifier(self.endpoint, self.dynamo, say=_say)
             log = self._options.work / "lambda.log"
-            self._handler = function.load(self.endpoint, self._options.pools, log, self.dynamo)
+            here = {"dynamodb": self.dynamo, "lambda": self.invocations}
+            self._handler = function.load(self.endpoint, self._options.pools, log, here)
             self.invocations.start()
             self.invocations.call(_tick_event(self.endpoint), _START_SECONDS)
         except Exception as error:

@@ -19,11 +19,18 @@ import contextlib
 import hmac
 import ipaddress
 import json
+import queue
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
+
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+from werkzeug.serving import ThreadedWSGIServer
 
 from slotq.local.entry.authenticating import MAX_CALL, authenticate, kept_body
 from slotq.local.entry.guard import Guard, GuardRefusal, without_grants
@@ -201,3 +208,52 @@ def _hang_up(environ: Environ) -> None:
     """Cut the connection without an answer."""
     with contextlib.suppress(OSError, KeyError):
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+
+
+class _QuietHandler(MotoRequestHandler):
+    def log_request(self, *_: Any) -> None:
+        pass
+
+    def run_wsgi(self) -> None:
+        """Answer also an unreadable address: moto's handler would not answer."""
+        try:
+            urlsplit(self.path)
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "the request's address cannot be read")
+            return
+        super().run_wsgi()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self.request_version = self.protocol_version  # Else no head is sent to what names none.
+        super().send_error(code, message, explain)
+
+
+class Server(ThreadedWSGIServer):
+    """An HTTP server whose threads serve one connection after another: to start a thread costs a
+    third of a small request."""
+
+    block_on_close = False
+    _MOST_IDLE = 32
+
+    def __init__(self, host: str, port: int, app: Front, *, fd: int) -> None:
+        super().__init__(host, port, app, handler=_QuietHandler, fd=fd)
+        self._connections: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+        self._idle = 0
+        self._counting = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hand a connection to an idle thread, or to a new one: a caller may wait for another."""
+        with self._counting:
+            is_idle = self._idle > 0
+            self._idle -= is_idle
+        self._connections.put((request, client_address))
+        if not is_idle:
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self.process_request_thread(*self._connections.get())
+            with self._counting:
+                if self._idle == self._MOST_IDLE:
+                    return
+                self._idle += 1

@@ -21,7 +21,6 @@ from typing import Any, TextIO
 
 from slotq.local.endpoint import Endpoint
 from slotq.local.services.aws import TABLE
-from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.invocations import FUNCTION, Handler
 from slotq_core.errors import Misconfigured
 from slotq_core.ports.surroundings import one_by_one
@@ -66,10 +65,10 @@ def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
     }
 
 
-def load(endpoint: Endpoint, pools: str, log_file: Path, dynamo: InMemoryDynamo) -> Handler:
+def load(endpoint: Endpoint, pools: str, log_file: Path, here: Mapping[str, Any]) -> Handler:
     """The handler, connected to the emulator. The log file receives the handler's output.
 
-    The table is in this process, so the function's client is the table itself, and its reads gain
+    `here`: the function's clients of services that this process is, by service. Their reads gain
     nothing from threads. Changes this process's environment permanently: the function reads the
     environment, and none of its calls may reach the real AWS.
     """
@@ -85,7 +84,7 @@ def load(endpoint: Endpoint, pools: str, log_file: Path, dynamo: InMemoryDynamo)
     with log.inside():
         spec.loader.exec_module(module)
     client = module.client
-    module.client = lambda service: dynamo if service == "dynamodb" else client(service)
+    module.client = lambda service: here[service] if service in here else client(service)
     module.in_parallel = lambda: one_by_one
 
     def handler(event: dict[str, Any], context: Any) -> Any:
