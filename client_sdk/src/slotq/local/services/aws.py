@@ -7,7 +7,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from decimal import InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape  # writes XML, reads none # nosec B406
@@ -23,7 +23,6 @@ from slotq.local.entry.signatures import Caller
 from slotq.local.keys import USER
 from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.error_answers import Said
-from slotq.local.services.expressions import number_of
 
 TABLE = "sagemaker-queue"
 ROLES = ("trainer", "slotq-local")
@@ -144,7 +143,7 @@ _METHODS = {
 _MAPS = {"ExclusiveStartKey", "ExpressionAttributeValues", "Item", "Key"}
 """The parameters that hold attributes' values."""
 _PLAIN = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}
-_UNREADABLE = (AttributeError, InvalidOperation, KeyError, TypeError, ValueError)
+_UNREADABLE = (AttributeError, InvalidOperation, KeyError, RecursionError, TypeError, ValueError)
 
 
 def table_answer(dynamo: InMemoryDynamo, environ: dict[str, Any], body: bytes) -> Said | None:
@@ -218,8 +217,17 @@ def _value(value: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "B":
         return {"B": base64.b64decode(str(content), validate=True)}
     if kind == "N":
-        number_of(str(content))
+        _check_number(Decimal(str(content)))
     return {kind: content}
+
+
+def _check_number(number: Decimal) -> None:
+    if not (
+        number.is_finite()
+        and -130 <= number.adjusted() <= 125
+        and len(number.as_tuple().digits) <= 38
+    ):
+        raise ValueError("not one of DynamoDB's numbers")
 
 
 def _said(answer: object) -> Said:

@@ -178,6 +178,8 @@ class InMemoryDynamo:
         with self._lock, _understood("Query"):
             _check_placeholders(request, "KeyConditionExpression", "FilterExpression")
             table, index = self._read_table(request, "Query"), request.get("IndexName")
+            if index and index not in table.indexes:
+                _refuse("Query", f"the table has no index {index}")
             if index and request.get("ConsistentRead"):
                 _refuse("Query", "Consistent reads are not supported on global secondary indexes")
             asked = expressions.key_condition(request["KeyConditionExpression"])
