@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from slotq.local.services.expressions import Item
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.request_check import PlaneError
 from slotq.local.training.runner import WorkEnd
@@ -31,7 +32,6 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Key
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slotq.local.services.expressions import Item
 from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.items import write_in_parts
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
@@ -11,7 +12,6 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
-from tests.faults.expressions import Item
 from tests.faults.scenarios import (
     RELEASE,
     Scenario,

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slotq.local.services.expressions import Item
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
@@ -57,7 +58,6 @@ from tests.faults.clients import (
     WatchedPlane,
     no_time_passes,
 )
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
