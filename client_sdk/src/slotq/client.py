@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.earlier_names import EarlierNames
+from slotq.groups.batches import BatchCalls
 from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.submission import Awaited, JobSettings, dependencies, settings_tags
 from slotq.transport import discovery
-from slotq.transport.connection import Connection, to_stderr
+from slotq.transport.connection import to_stderr
 from slotq.transport.signed_http import Transport
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     """Named here, for `list` within the class is one of its methods."""
 
 
-class QueueClient(Connection, EarlierNames):
+class QueueClient(BatchCalls, EarlierNames):
     """Calls the queue's API. The daily verbs are methods; all others are grouped by noun:
     `queue.jobs.cancel("job1")`, `queue.pools.set("p5", {"slots": 4})`.
 

@@ -117,7 +117,7 @@ def test_ls_imports_what_lists_jobs_and_no_more():
         server.shutdown()
         server.server_close()
     ours = {name for name in found if name.startswith("slotq")}
-    of_others = ("slotq.groups", "slotq.sweeps", "slotq.queue_calls", "slotq_core.wire.document")
+    of_others = ("slotq.sweeps", "slotq.queue_calls", "slotq_core.wire.document")
     assert {name for name in ours if name.startswith(of_others)} == set()
     assert (len(ours) <= 90, len(found) <= 380, size <= 5_400_000) == (True, True, True), (
         len(ours),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slotq.cli.verbs.request_file import from_file
+from slotq.cli.verbs.request_file import read_object
 from slotq.cli.words import PRIORITY, Seconds
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq_core.model.jobs import Workload
@@ -93,7 +93,7 @@ def with_new_jobs(
     requests = []
     for file in files:
         tags = settings_tags(priority=config.priority, project=config.project)
-        request = with_tags(from_file(file, None), tags)
+        request = with_tags(read_object(file), tags)
         check(jsonable(request))
         requests.append(request)
     news = [_of_request(request, me) for request in requests]
