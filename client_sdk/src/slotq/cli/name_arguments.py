@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -136,6 +137,7 @@ def quick_client(ctx: click.Context) -> QueueClient:
 def in_time(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
     """What `find` returns within PATIENCE; otherwise nothing. Suppresses errors: a message would
     appear in the middle of the command line."""
+    import_module("slotq.client")  # Before the time begins: it is the larger part.
     found: list[CompletionItem] = []
 
     def run() -> None:
