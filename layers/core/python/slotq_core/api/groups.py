@@ -83,7 +83,8 @@ class GroupRoutes:
         if len(views) < len(page):
             following = status.stored.group.members.index([*page][len(views)])
         text = None if following is None else str(following)
-        return json_answer(code, beside.model_copy(update={"jobs": [*views], "next": text}))
+        view = beside.model_copy(update={"jobs": [*views], "next": text})
+        return json_answer(code, view, has_reports=any(job.progress for job in jobs.values()))
 
 
 def _new_group(text: GroupText) -> NewGroup:

@@ -72,7 +72,8 @@ class JobRoutes:
                 question = question_of(states, wanted)
                 following = ListCursor.behind(jobs[len(shown) - 1].job, question=question)
         text = following.text() if following else None
-        return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
+        view = queue_view(shown, more=more, following=text)
+        return json_answer(HTTPStatus.OK, view, has_reports=any(job.progress for job in shown))
 
     def change_many(self) -> Response:
         from slotq_core.api.job_changes import change_request_of
@@ -97,7 +98,7 @@ class JobRoutes:
         lookup = self._manager().jobs
         status = lookup.status(name, to=self._request.caller())
         (view,) = self._warned(lookup.with_progress([status]))
-        return json_answer(HTTPStatus.OK, view)
+        return json_answer(HTTPStatus.OK, view, has_reports=view.progress is not None)
 
     def _warned(self, statuses: Iterable[Status]) -> Iterator[JobView]:
         return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
