@@ -8,11 +8,15 @@ from dataclasses import replace
 from slotq_core import names
 from slotq_core.errors import NoSuchJob
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES, Job, JobState
 from slotq_core.model.reports import Report
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
-from slotq_core.operations.jobs.explanation import explained_list
+from slotq_core.operations.jobs.explanation import (
+    QueueInOrder,
+    explained_list,
+    explained_snapshot,
+)
 from slotq_core.operations.jobs.listing import ListCursor, Walk, fitting
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
@@ -21,6 +25,10 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.privacy.disclosure import Shown, shown
 from slotq_core.privacy.identity import BY_DEFAULT
+
+LEAST_CALLS, JOBS_A_CALL = 20, 4
+"""A list with places reads lines so often at least, and once for so many jobs of its limit: many
+lines that take turns in the order cannot make it expensive."""
 
 KEPT = 5_000
 """How long (ms) this process caches a report, or its absence."""
@@ -79,10 +87,63 @@ class JobLookup:
         limit: int,
         to: str | None = None,
     ) -> tuple[list[Status], bool]:
-        """The first of `statuses`, out of MOST_LOOKED_AT, and whether there may be more."""
-        found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
+        """The first of `statuses`, with their places, and whether there may be more. The cost grows
+        with `limit`, with the jobs that filters leave out (up to MOST_LOOKED_AT), and not with what
+        else waits. Where many lines take turns in the order, there may be fewer jobs than `limit`,
+        though there are more."""
+        if wanted.projects is not None:
+            found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
+            first = fitting(found, limit)
+            return first, cut or len(found) > len(first)
+        asked = frozenset(JobState if states is None else states)
+        people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
+        sees = self._lazy_sight(to)
+        now = self._clock.now()
+        world = self._store.worlds.load(now)
+        queue = QueueInOrder(world, calls=max(LEAST_CALLS, limit // JOBS_A_CALL))
+
+        def is_shown(job: Job) -> bool:
+            return job.state in asked and wanted.has(job, people) and sees(job)
+
+        jobs = [job for job in world.snapshot.active if is_shown(job)]
+        waiting: list[Job] = []
+        if asked & WAITING_STATES:
+            for job in queue:
+                waiting.append(job)
+                if is_shown(job):
+                    jobs.append(job)
+                if len(jobs) > limit or len(waiting) >= MOST_LOOKED_AT:
+                    break
+        cut = queue.cut or len(waiting) >= MOST_LOOKED_AT
+        if not cut and len(jobs) <= limit:
+            others, cut = self._others(asked - ACTIVE_STATES, is_shown, waiting, limit - len(jobs))
+            jobs += others
+        planned = explained_snapshot(world, queue.snapshot(), now) if waiting else Plan()
+        found = status.statuses(
+            jobs, planned, waiting, world.snapshot.yields, unfinished=world.unfinished
+        )
         first = fitting(found, limit)
         return first, cut or len(found) > len(first)
+
+    def _others(
+        self,
+        asked: frozenset[JobState],
+        is_shown: Callable[[Job], bool],
+        waiting: Sequence[Job],
+        room: int,
+    ) -> tuple[list[Job], bool]:
+        """The jobs in these states that are in no line, as many as there is room for and one more,
+        and whether there may be others. `waiting`: the jobs in lines. Reads more only if most of
+        what it finds is not shown."""
+        known = {job.name: job.version for job in waiting}
+        for most in (min(len(waiting) + room + 1, MOST_LOOKED_AT), MOST_LOOKED_AT):
+            found = self._store.jobs.in_states(asked, limit=most) if asked else ()
+            others = [job for job in found if known.get(job.name, -1) < job.version]
+            others = [job for job in others if is_shown(job)]
+            cut = len(found) >= most
+            if not cut or len(others) > room:
+                break
+        return others, cut
 
     def _whole(
         self, states: Iterable[JobState] | None, wanted: JobFilter, *, limit: int, to: str | None
