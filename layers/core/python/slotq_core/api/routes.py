@@ -21,6 +21,7 @@ from slotq_core.api.tags import Question, Tags, tags_in
 from slotq_core.errors import Conflict, LimitReached, Refused, SlotQError, Unavailable
 from slotq_core.manager import QueueManager
 from slotq_core.model.access import Action
+from slotq_core.ports.surroundings import QueueVersion
 from slotq_core.wire.base import ErrorView, FaultView
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Routes:
         self._http = http = Router(not_found=_no_route, before=self._check)
         self._request = SignedRequest(http)
         self._handlers = Handlers(manager, self._request, self._error_of)
-        self._tags = Tags(lambda: manager().overview.version())
+        self._tags = Tags(self._version)
         for route in ROUTES:
             http.add(route.path, [route.method], self._answer_of(route))
         for path, methods in METHODS.items():
@@ -134,6 +135,9 @@ class Routes:
             return self._tags.answer(self._question(), lambda: answer(**named))
 
         return tagged if route.tagged else answer
+
+    def _version(self) -> tuple[QueueVersion, int]:
+        return self._manager().overview.version()
 
     def _question(self) -> Question:
         request = self._request

@@ -6,9 +6,9 @@ so of anybody's rights, moves the version as a change of a job does. So one read
 tag still holds.
 
 A tag also expires. Time alone changes answers, scripts report past the table, the index by state
-lags, and a handler may die before it moves the version. An answer sent with 304 is therefore at most
-LONGEST old. A tag that was just issued after a change holds for SHORTEST only, because the index may
-lag behind that change; so does one issued while a pass runs, which moves the version at its end.
+lags, and a handler may die before it moves the version. An answer that a 304 confirms is therefore
+at most LONGEST old. A tag that follows a change holds for SHORTEST only, because the index may lag
+behind that change; so does one issued while a pass runs, which moves the version at its end.
 """
 
 from __future__ import annotations

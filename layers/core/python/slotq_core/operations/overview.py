@@ -73,10 +73,9 @@ class Overview:
     def pools(self) -> list[PoolStatus]:
         """The pools in order, with their size, use and health."""
         now = self._clock.now()
-        world = self._store.worlds.load(now)
         return [
-            PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
-            for pool in world.snapshot.pools
+            PoolStatus(pool=pool, size=pool.size(now), used=ledger.used)
+            for pool, ledger in self._store.worlds.pools(now)
         ]
 
     def sharers(self) -> Sharers:

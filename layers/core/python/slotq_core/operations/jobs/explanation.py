@@ -60,7 +60,7 @@ class QueueInOrder:
         self._unread = set(world.snapshot.unread)
         self._known: dict[str, Job] = {}
         self._heap: list[tuple[Position, str, Job]] = []
-        self._wanted: Counter[str] = Counter()
+        self._wanted: Counter[Line] = Counter()
         self._add(world.snapshot.waiting)
         self.cut = False
         """Whether it has ended early, because lines may not be read any more."""
