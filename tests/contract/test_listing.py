@@ -13,7 +13,9 @@ import pytest
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest
+from slotq_core.lifecycle import move
 from slotq_core.model.access import Access
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
@@ -23,7 +25,7 @@ from slotq_core.operations.jobs.listing import ENDED, ORDER, ListCursor, questio
 from slotq_core.operations.jobs.lookup import JobLookup
 from slotq_core.operations.status import ANY_JOB, JobFilter, Status
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Mark
+from slotq_core.ports.stored import Change, Mark
 from slotq_core.wire.views.jobs import job_view, queue_view
 from tests.contract.metered import Metered
 from tests.contract.test_usage import StandingClock
@@ -325,6 +327,103 @@ def test_the_cost_of_a_page_grows_with_the_page() -> None:
     few, some, many = (cost(2_000, first(limit))[0] for limit in (100, 200, 400))
     assert few < some < many
     assert abs((many - some) - 2 * (some - few)) <= 2, "in proportion, but for whole units"
+
+
+def many_lines(store: Store) -> None:
+    """Jobs of several lines that take turns in the order, active ones, and jobs in no line."""
+    a_queue(store, a_pool("p5", 9), a_pool("p4", 9))
+    for number in range(40):
+        pools = (("p5",), ("p4",), ("p5", "p4"))[number % 3]
+        demand = Demand(slots=1 + number % 2)
+        fields = {"priority": number % 4, "pools": pools, "demand": demand}
+        waits(store, f"job-{number:02}", entry_time=NOW + 7 * number % 13, **fields)
+    runs(store, "run", priority=2)
+    starts(store, "start", priority=3)
+    awaited = waits(store, "awaited", followed=True, priority=1)
+    waits(store, "after", after=(awaited.name,), depends_on=(awaited.name,), priority=9)
+    held = waits(store, "held", priority=9)
+    commit(store, Change(before=held, after=move(held, S.HELD, at=NOW)))
+    cancelled = waits(store, "gone")
+    commit(store, cancelling(cancelled))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 17, 41, 44, 45, 46, 47, 99])
+def test_the_first_jobs_are_those_of_the_whole_queue(store: Store, limit: int) -> None:
+    """In the same order, with the same places and reasons, however few are asked for."""
+    many_lines(store)
+    for bounded in (False, True):
+        if bounded:
+            store.worlds.load(NOW).keep_bounds()
+        whole = lookup(store).statuses()
+        found, more = lookup(store).first(None, ANY_JOB, limit=limit)
+        assert [(it.job, it.place) for it in found] == [
+            (it.job, it.place) for it in whole[: len(found)]
+        ]
+        assert len(found) == min(limit, len(whole))
+        assert more == (limit < len(whole))
+        assert [it.reason for it in found if it.place == 1] == [
+            it.reason for it in whole[: len(found)] if it.place == 1
+        ]
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted"),
+    [
+        ([S.PENDING], ANY_JOB),
+        ([S.RUNNING, S.HELD], ANY_JOB),
+        ([S.HELD, S.CANCELLED], ANY_JOB),
+        (None, JobFilter(pool="p4")),
+        (None, JobFilter(since=NOW + 9)),
+        ([S.PENDING], JobFilter(submitter="nobody")),
+        ([S.PENDING], JobFilter(projects=frozenset({""}))),
+    ],
+)
+def test_so_are_those_of_a_filter(
+    store: Store, states: list[JobState] | None, wanted: JobFilter
+) -> None:
+    many_lines(store)
+    whole = lookup(store).statuses(states, wanted)
+    for limit in (1, 4, 99):
+        found, more = lookup(store).first(states, wanted, limit=limit)
+        assert [it.job for it in found] == [it.job for it in whole[:limit]]
+        assert more == (limit < len(whole))
+
+
+def test_the_first_jobs_cost_what_is_shown() -> None:
+    def first(limit: int) -> Callable[[Store], object]:
+        return lambda store: lookup(store).first(None, ANY_JOB, limit=limit)
+
+    assert cost(500, first(40)) == cost(4_000, first(40))
+    few, many = cost(2_000, first(50))[0], cost(2_000, first(400))[0]
+    assert few < 30 < many < 120
+
+
+@pytest.mark.parametrize("entered", [NOW - 10_000_000, NOW])
+def test_many_lines_that_take_turns_make_no_list_expensive(entered: int) -> None:
+    """A list reads lines once for each few of its jobs; then come the next jobs by entry. Of lines
+    whose jobs have just entered, it is not known which comes first."""
+    metered = Metered()
+    store = metered.store()
+    a_queue(store)
+    jobs = [
+        replace(stored(entered + number, f"job-{number:05}"), demand=Demand(slots=1 + number % 500))
+        for number in range(2_000)
+    ]
+    metered.fill(jobs)
+    for _ in range(3):
+        store.worlds.load(NOW).keep_bounds()
+    metered.reset()
+    found, more = lookup(store).first(None, ANY_JOB, limit=200)
+    assert more
+    assert [it.job.name for it in found] == [job.name for job in jobs[:200]]
+    placed = [it.place for it in found if it.place is not None]
+    assert placed == [*range(1, len(placed) + 1)]
+    assert (len(placed) > 20) == (entered < NOW)
+    assert metered.calls["query"] < 80
+    assert metered.read_units < 160
+    again, _ = lookup(store).first(None, ANY_JOB, limit=1000)
+    assert len(again) == 1000
+    assert sum(it.place is not None for it in again) >= 4 * len(placed)
 
 
 def long_jobs(number: int) -> Store:

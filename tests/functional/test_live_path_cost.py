@@ -42,6 +42,7 @@ def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
         "JOB#job-1",
         "LINES",
         "POOL#pool-00",
+        "SCHEDULER",
     ]
 
 

@@ -56,13 +56,22 @@ class Queue:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any, bytes | None]] = []
+        self.known: list[str] = []
+        """The tags that came with each."""
         self.failure: Exception | None = None
         self.said = Said()
 
     def call(
-        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, object] | None,
+        body: bytes | None,
+        known: str,
     ) -> Said:
         self.calls.append((method, path, query, body))
+        self.known.append(known)
         if self.failure is not None:
             raise self.failure
         return self.said

@@ -154,9 +154,9 @@ export async function wholeGroup(name: string, signal: AbortSignal): Promise<Gro
   const whole = await call<Group>("GET", ofGroup(name), { signal });
   if (!whole.next) return whole;
   const jobs = [...whole.jobs];
-  let { next } = whole;
+  let next: Group["next"] = whole.next;
   while (next) {
-    const page = await call<Group>("GET", `${ofGroup(name)}?next=${encodeURIComponent(next)}`, { signal });
+    const page: Group = await call("GET", `${ofGroup(name)}?next=${encodeURIComponent(next)}`, { signal });
     jobs.push(...page.jobs);
     next = page.next;
   }

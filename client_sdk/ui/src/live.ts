@@ -21,7 +21,7 @@ const SLOWEST = 15;
 const MANY = 50;
 /** Seconds after such an answer, and how many jobs add another one: about 250 read units a minute. */
 const AFTER_MANY = 10;
-const JOBS_A_SECOND = 40;
+const JOBS_A_SECOND = 25;
 const LONGEST = 60;
 
 /** Seconds until the next question, at least `seconds`. `unchanged`: how many answers in a row brought nothing new. */
@@ -81,7 +81,7 @@ export function useLive<Value>(
       if (!stop.signal.aborted) timer = setTimeout(next, pauseAfter(last, every.current, unchanged) * 1000);
     };
     const shown = () => {
-      unchanged = 0;
+      unchanged = -1; // Someone is looking again.
       void next();
     };
     void next();

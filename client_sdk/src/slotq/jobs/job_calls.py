@@ -90,12 +90,14 @@ class JobCalls(SubmissionCalls, VerbsByName):
         pool: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        places: bool = False,
     ) -> JobList:
         """Jobs in the order of the queue: running, then waiting by place, then ended. At most
         `limit` (default: 1,000); `more` of the list says whether there are others.
 
         If the queue has more than 1,000 jobs, or more than `limit`, waiting jobs come by entry
-        time, without their places. A limit above 1,000 takes several requests.
+        time, without their places. A limit above 1,000 takes several requests. With `places` the
+        first `limit` (at most 1,000) come by place however many wait, and cost what is shown.
 
         `states` and `project`: one or several (None: all). `submitter`: an ARN (one's own:
         `service.me().person`), or a part of it between slashes; `pool`: where a job runs or,
@@ -116,6 +118,8 @@ class JobCalls(SubmissionCalls, VerbsByName):
                 return JobList()
         if limit is not None:
             query["limit"] = min(limit, MOST_AT_ONCE)
+        if places:
+            query["places"] = "true"
         most = MOST_AT_ONCE if limit is None else limit
         found: dict[str, JobView] = {}
         while True:

@@ -66,14 +66,12 @@ class QueueInOrder:
         """Whether it has ended early, because lines may not be read any more."""
 
     def __iter__(self) -> Iterator[Job]:
-        while self._heap:
-            _, name, job = self._heap[0]
-            if (name in self._unread or name in self._behind) and not self._read_on(job):
-                self.cut = True
-                return
-            heappop(self._heap)
-            if self._known.get(name) is job:
+        while self._heap and not self.cut:
+            _, name, job = heappop(self._heap)
+            if name not in self._unread:
                 yield job
+            if name in self._unread or name in self._behind:
+                self.cut = not self._read_on(job)
 
     def snapshot(self) -> Snapshot:
         """The world's snapshot with all jobs that were read."""

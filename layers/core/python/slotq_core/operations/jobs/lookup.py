@@ -89,8 +89,8 @@ class JobLookup:
     ) -> tuple[list[Status], bool]:
         """The first of `statuses`, with their places, and whether there may be more. The cost grows
         with `limit`, with the jobs that filters leave out (up to MOST_LOOKED_AT), and not with what
-        else waits. Where many lines take turns in the order, there may be fewer jobs than `limit`,
-        though there are more."""
+        else waits. Where very many lines take turns in the order, the last of these are the next by
+        entry, without places."""
         if wanted.projects is not None:
             found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
             first = fitting(found, limit)
@@ -115,7 +115,10 @@ class JobLookup:
                 if len(jobs) > limit or len(waiting) >= MOST_LOOKED_AT:
                     break
         cut = queue.cut or len(waiting) >= MOST_LOOKED_AT
-        if not cut and len(jobs) <= limit:
+        if queue.cut:
+            page = Walk(self._store.jobs, asked, wanted, is_shown).page(limit, None)
+            jobs += page.jobs
+        elif not cut and len(jobs) <= limit:
             others, cut = self._others(asked - ACTIVE_STATES, is_shown, waiting, limit - len(jobs))
             jobs += others
         planned = explained_snapshot(world, queue.snapshot(), now) if waiting else Plan()
