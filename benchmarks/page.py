@@ -128,6 +128,13 @@ def _life(versions: Versions) -> Rows:
             yield ["" if number else step, times + call["call"], call["items"], *units]
 
 
+def _open_page(versions: Versions) -> Rows:
+    yield ["in a minute", "calls", "read units", "answers sent", "KB before compression"]
+    for name, looks in _now(versions)["open page"].items():
+        for look, figures in looks.items():
+            yield [f"{name}: {look}", *map(_text, figures.values())]
+
+
 def _classic(versions: Versions) -> Rows:
     yield ["", "calls", "read units", "write units", "calls of ListTrainingJobs"]
     names = ("calls", "read_units", "write_units", "lists")
@@ -233,6 +240,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),
+    "open page": ("open page", _open_page),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
     "plans": ("plans", _plans),

@@ -36,6 +36,7 @@ class Promise:
 
 _LINES = ("passes", "2,000 lines", "one decision")
 _PROJECTS = ("projects", "passes", "*")
+_OPEN = ("open page", "5,000 waiting, 100 lines", "*")
 _SHARED = ("projects", "submissions", "*")
 PROMISES = (
     Promise("calls of a submission, at any queue", ("submissions", "*", "first", "calls"), 5),
@@ -57,6 +58,7 @@ PROMISES = (
     Promise("rounds of calls, pass with projects", (*_PROJECTS, "one decision", "rounds"), 20),
     Promise("its read units, one decision", (*_PROJECTS, "one decision", "read_units"), 250),
     Promise("calls of a job's life", ("life", "calls"), 30),
+    Promise("read units of an open page in a minute, 5,000 wait", (*_OPEN, "read_units"), 300),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False
     ),

@@ -34,7 +34,7 @@ QUEUES = {
     "5,000 waiting, 2,000 lines": Size(waiting=5_000, lines=2_000),
     "30 waiting": Size(waiting=30, lines=5, active=10),
 }
-SHORT = ("5,000 waiting, 100 lines",)
+SHORT = ("30 waiting",)
 CHANGES = 2_000
 """The time (ms) between two changes in a busy queue."""
 MINUTES = 5
@@ -85,14 +85,16 @@ def measure(*, short: bool = False) -> dict[str, dict[str, dict[str, float]]]:
     return {name: in_queue(QUEUES[name]) for name in wanted}
 
 
-def in_queue(size: Size) -> dict[str, dict[str, float]]:
+def in_queue(size: Size, *, only: str = "") -> dict[str, dict[str, float]]:
+    """What the lookers whose names contain `only` cost in a queue of this size."""
+    looks = {name: polls for name, polls in lookers(size).items() if only in name}
     found = {}
     with queue(size) as its:
         settled(its)
-        for name, polls in lookers(size).items():
+        for name, polls in looks.items():
             found[f"{name}, quiet"] = _minute(its, polls, changes=None)
         changes = _changes(its, size)
-        for name, polls in lookers(size).items():
+        for name, polls in looks.items():
             found[f"{name}, busy"] = _minute(its, polls, changes=changes)
     return found
 
