@@ -129,10 +129,11 @@ def _life(versions: Versions) -> Rows:
 
 
 def _open_page(versions: Versions) -> Rows:
-    yield ["in a minute", "calls", "read units", "answers sent", "KB before compression"]
+    names = {"calls": "calls", "read_units": "read units", "kilobytes": "KB before compression"}
+    yield ["in a minute", *names.values()]
     for name, looks in _now(versions)["open page"].items():
-        for look, figures in looks.items():
-            yield [f"{name}: {look}", *map(_text, figures.values())]
+        for look in looks:
+            yield [f"{name}: {look}", *_cells(versions, ("open page", name, look), names)]
 
 
 def _classic(versions: Versions) -> Rows:
