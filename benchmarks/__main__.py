@@ -72,6 +72,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
         "groups": groups.measure,
+        "batches": groups.measure_batches,
         "life": life.measure,
         "open page": lambda: open_page.measure(short=short),
         "classic": lambda: classic.measure(short=short),
