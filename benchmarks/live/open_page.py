@@ -22,7 +22,7 @@ from benchmarks.live.queues import Size, ends, queue
 from slotq.cli.views.watching import WATCHED
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config
-from slotq.jobs.follow import pause_after
+from slotq.jobs.follow import EXAMINED, pause_after
 from slotq.output.plain_table import LIVING
 from slotq.transport.signed_http import PlainAnswer, Transport
 from slotq_core.wire.views.jobs import JobView
@@ -57,7 +57,7 @@ class Poll:
 def _jobs(**asked: Any) -> Ask:
     def ask(client: QueueClient) -> tuple[list[JobView], int]:
         jobs = client.jobs(LIVING, **asked)
-        return jobs, len(jobs)
+        return jobs, max(len(jobs), jobs.examined // EXAMINED)
 
     return ask
 

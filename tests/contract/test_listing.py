@@ -60,7 +60,10 @@ def pages(
     """The pages, each with the text of the cursor of the next."""
     after = None
     for _ in range(100):
-        found, following = lookup(store).page(states, wanted, limit=limit, after=after, **asked)
+        page = lookup(store).page(states, wanted, limit=limit, after=after, **asked)
+        found, following = page.statuses, page.following
+        assert page.more == (following is not None)
+        assert page.examined >= len(found)
         yield found, following.text() if following else ""
         if following is None:
             return
@@ -135,14 +138,14 @@ def test_the_jobs_of_one_state_are_read_behind_a_mark(store: Store) -> None:
 def test_a_job_that_starts_between_two_pages_hides_no_other(store: Store) -> None:
     """The cursor's job, and one before it of the same moment, are gone when it is used."""
     some_jobs(store)
-    first, after = lookup(store).page([S.PENDING], ANY_JOB, limit=3)
-    assert [it.job.name for it in first] == ["early", "twin-a", "twin-b"]
+    first = lookup(store).page([S.PENDING], ANY_JOB, limit=3)
+    assert [it.job.name for it in first.statuses] == ["early", "twin-a", "twin-b"]
     for name in ("twin-a", "twin-b"):
         job = store.jobs.get(name)
         assert job
         commit(store, cancelling(job))
-    second, _ = lookup(store).page([S.PENDING], ANY_JOB, limit=9, after=after)
-    assert [it.job.name for it in second] == ["twin-c", "twin-d", "late"]
+    second = lookup(store).page([S.PENDING], ANY_JOB, limit=9, after=first.following)
+    assert [it.job.name for it in second.statuses] == ["twin-c", "twin-d", "late"]
 
 
 @pytest.mark.parametrize("with_places", [False, True])
@@ -168,9 +171,9 @@ def test_a_job_that_moves_while_a_list_is_read_is_in_it_once(
     monkeypatch.setattr(store.jobs, "by_entry", states_one_by_one)
     monkeypatch.setattr(store.jobs, "in_states", all_states)
     if with_places:
-        found, _ = lookup(store).first(None, ANY_JOB, limit=99)
+        found = lookup(store).first(None, ANY_JOB, limit=99).statuses
     else:
-        found, _ = lookup(store).page(limit=99)
+        found = lookup(store).page(limit=99).statuses
     names = [(it.job.name, it.job.state) for it in found]
     assert sorted(name for name, _ in names) == sorted(IN_ORDER)
     assert ("early", S.CANCELLED) in names
@@ -312,7 +315,7 @@ def cost(waiting: int, use: Callable[[Store], object]) -> tuple[int, int]:
 @pytest.mark.parametrize("limit", [20, 200])
 def test_the_cost_of_a_page_does_not_grow_with_the_queue(limit: int) -> None:
     def second(store: Store) -> None:
-        _, after = lookup(store).page([S.PENDING], ANY_JOB, limit=limit)
+        after = lookup(store).page([S.PENDING], ANY_JOB, limit=limit).following
         lookup(store).page([S.PENDING], ANY_JOB, limit=limit, after=after)
 
     short, long = cost(500, second), cost(4_000, second)
@@ -355,7 +358,8 @@ def test_the_first_jobs_are_those_of_the_whole_queue(store: Store, limit: int) -
         if bounded:
             store.worlds.load(NOW).keep_bounds()
         whole = lookup(store).statuses()
-        found, more = lookup(store).first(None, ANY_JOB, limit=limit)
+        first = lookup(store).first(None, ANY_JOB, limit=limit)
+        found, more = first.statuses, first.more
         assert [(it.job, it.place) for it in found] == [
             (it.job, it.place) for it in whole[: len(found)]
         ]
@@ -384,7 +388,8 @@ def test_so_are_those_of_a_filter(
     many_lines(store)
     whole = lookup(store).statuses(states, wanted)
     for limit in (1, 4, 99):
-        found, more = lookup(store).first(states, wanted, limit=limit)
+        first = lookup(store).first(states, wanted, limit=limit)
+        found, more = first.statuses, first.more
         assert [it.job for it in found] == [it.job for it in whole[:limit]]
         assert more == (limit < len(whole))
 
@@ -396,6 +401,24 @@ def test_the_first_jobs_cost_what_is_shown() -> None:
     assert cost(500, first(40)) == cost(4_000, first(40))
     few, many = cost(2_000, first(50))[0], cost(2_000, first(400))[0]
     assert few < 30 < many < 120
+
+
+def test_a_caller_who_sees_few_jobs_gets_their_places_and_the_number_examined() -> None:
+    """Beyond the first in order, all jobs are read once, as cheaply as an index allows."""
+    metered = Metered()
+    store = metered.store()
+    a_queue(store)
+    others = [stored(NOW - 5_000_000 + number, f"job-{number:05}") for number in range(2_000)]
+    own = [replace(job, submitter=ADA) for job in others[::400]]
+    metered.fill([*others, *own])
+    lookup(store).first(None, ANY_JOB, limit=200)
+    metered.reset()
+    found = lookup(store).first(None, JobFilter(submitter=ADA), limit=200)
+    assert [it.place for it in found.statuses] == [1, 401, 801, 1201, 1601]
+    assert not found.more
+    assert found.examined == 2_000
+    assert metered.read_units < 400
+    assert lookup(store).first(None, ANY_JOB, limit=200).examined < 210
 
 
 @pytest.mark.parametrize("entered", [NOW - 10_000_000, NOW])
@@ -413,7 +436,8 @@ def test_many_lines_that_take_turns_make_no_list_expensive(entered: int) -> None
     for _ in range(3):
         store.worlds.load(NOW).keep_bounds()
     metered.reset()
-    found, more = lookup(store).first(None, ANY_JOB, limit=200)
+    first = lookup(store).first(None, ANY_JOB, limit=200)
+    found, more = first.statuses, first.more
     assert more
     assert [it.job.name for it in found] == [job.name for job in jobs[:200]]
     placed = [it.place for it in found if it.place is not None]
@@ -421,7 +445,7 @@ def test_many_lines_that_take_turns_make_no_list_expensive(entered: int) -> None
     assert (len(placed) > 20) == (entered < NOW)
     assert metered.calls["query"] < 80
     assert metered.read_units < 160
-    again, _ = lookup(store).first(None, ANY_JOB, limit=1000)
+    again = lookup(store).first(None, ANY_JOB, limit=1000).statuses
     assert len(again) == 1000
     assert sum(it.place is not None for it in again) >= 4 * len(placed)
 
@@ -446,9 +470,9 @@ def test_a_page_of_jobs_that_name_many_others_fits_into_an_answer() -> None:
         assert len(json.dumps(view.model_dump_json())) < 4_000_000
         seen |= {it.job.name for it in page}
     assert len(seen) == 1_000
-    first, more = lookup(store).first(None, ANY_JOB, limit=1_000)
-    view = queue_view(job_view(it.job, reason=it.reason) for it in first)
-    assert more
+    first = lookup(store).first(None, ANY_JOB, limit=1_000)
+    view = queue_view(job_view(it.job, reason=it.reason) for it in first.statuses)
+    assert first.more
     assert 1_000_000 < len(json.dumps(view.model_dump_json())) < 4_000_000
 
 

@@ -10,6 +10,8 @@ export interface Listed {
   more: boolean;
   /** How many were asked for. */
   most: number;
+  /** How many the queue looked at. */
+  examined: number;
 }
 
 let latest: { pages: JobsPage[]; listed: Listed } | undefined;
@@ -34,6 +36,8 @@ export async function jobsIn(asked: Record<string, string>, most: number, signal
   } while (next && pages.length < most / MOST_AT_ONCE);
   const same = latest?.listed.most === most && pages.every((page, n) => page === latest?.pages[n]);
   if (!same || latest?.pages.length !== pages.length)
-    latest = { pages, listed: { jobs: [...found.values()], more: Boolean(next), most } };
+    latest = { pages, listed: { jobs: [...found.values()], more: Boolean(next), most, examined: sum(pages) } };
   return latest!.listed;
 }
+
+const sum = (pages: JobsPage[]): number => pages.reduce((all, page) => all + (page.examined ?? 0), 0);

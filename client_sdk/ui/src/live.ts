@@ -32,12 +32,15 @@ export function pauseAfter(value: unknown, seconds: number, unchanged: number): 
   return Math.max(least, Math.min(SLOWEST, least * SLOWER ** unchanged));
 }
 
-/** How many jobs the queue had to read for an answer: those of a list; those ahead of a waiting job, a few hundred at
- * most; those that a list of groups was made from, at a quarter of the cost. */
+/** How many jobs that are only looked at cost the queue as much as one that is shown. */
+const EXAMINED = 4;
+
+/** How many jobs the queue had to read for an answer: those that it shows or looked at, or those ahead of a waiting job,
+ * of which it counts a few hundred. */
 function jobsFor(value: unknown): number {
   const { jobs, place, examined } = (value ?? {}) as { jobs?: unknown; place?: number | null; examined?: number };
-  if (Array.isArray(jobs)) return jobs.length;
-  return Math.max(Math.min(place ?? 0, 400), (examined ?? 0) / 4);
+  const shown = Array.isArray(jobs) ? jobs.length : Math.min(place ?? 0, 400);
+  return Math.max(shown, (examined ?? 0) / EXAMINED);
 }
 
 /**

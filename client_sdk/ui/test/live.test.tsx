@@ -44,6 +44,7 @@ test.each([
   ["a job behind a few", { place: 9 }, 0, 3],
   ["a job behind many", { place: 5000 }, 0, 26],
   ["groups, made from many jobs", { groups: [], examined: 4000 }, 0, 50],
+  ["few jobs out of many", { jobs: jobs(5), examined: 4000 }, 0, 50],
   ["no answer yet", undefined, 0, 3],
 ])("the pause after %s", (_, value, unchanged, seconds) => expect(pauseAfter(value, 3, unchanged)).toBe(seconds));
 

@@ -10,6 +10,7 @@ import pytest
 
 from slotq.errors import UnexpectedAnswer
 from slotq.jobs.follow import LONGEST, Pace, pause_after
+from slotq.jobs.rendering import JobList
 from slotq.transport.signed_http import MOST_KEPT
 from slotq_core.wire.views.jobs import queue_view
 from tests.unit.client.fake_queue import (
@@ -191,7 +192,13 @@ def test_the_pause_after_an_answer(jobs: int, every: float, unchanged: int, seco
 
 
 def test_a_change_brings_the_short_pause_back() -> None:
-    pace, jobs = Pace(5), [running(name="job1")]
+    pace, jobs = Pace(5), JobList([running(name="job1")])
     assert [pace.after(jobs) for _ in range(5)] == [5, 7.5, 11.25, 15, 15]
-    assert pace.after([*jobs, waiting(1)]) == 5
+    assert pace.after(JobList([*jobs, waiting(1)])) == 5
     assert pace.after(jobs, "beside") == 5
+
+
+def test_a_short_list_out_of_many_jobs_is_asked_for_seldom() -> None:
+    jobs = JobList([running(name="job1")])
+    jobs.examined = 4_000
+    assert Pace(5).after(jobs) == 50

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from slotq.errors import CannotReach, Unavailable
 from slotq.jobs.notices import Output, Trouble, Warned, one_line
@@ -10,6 +11,9 @@ from slotq.jobs.progress_bar import in_words
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
+
+if TYPE_CHECKING:
+    from slotq.jobs.rendering import JobList
 
 HEARTBEAT = 60.0
 """Seconds after which a waiting job is reported again, even without a change."""
@@ -27,6 +31,8 @@ MANY = 50
 AFTER_MANY, JOBS_A_SECOND, LONGEST = 10.0, 25, 60.0
 """Seconds to wait after such an answer, how many jobs add another one, and the most: about 250 read
 units a minute. The page of `slotq ui` does the same (live.ts)."""
+EXAMINED = 4
+"""How many jobs that are only looked at cost the queue as much as one that is shown."""
 MOST_AHEAD = 400
 """How many jobs ahead of one the queue counts, about."""
 
@@ -54,12 +60,13 @@ class Pace:
         self._every, self._unchanged = every, 0
         self._last: object = None
 
-    def after(self, jobs: Sequence[JobView], beside: object = None) -> float:
+    def after(self, jobs: JobList, beside: object = None) -> float:
         """Seconds until the next question. `beside`: what is asked for together with the jobs."""
         answer = jobs, beside
         self._unchanged = self._unchanged + 1 if answer == self._last else 0
         self._last = answer
-        return pause_after(len(jobs), self._every, self._unchanged)
+        read = max(len(jobs), jobs.examined // EXAMINED)
+        return pause_after(read, self._every, self._unchanged)
 
 
 def follow(

@@ -128,16 +128,18 @@ class JobCalls(SubmissionCalls, VerbsByName):
             query["places"] = "true"
         most = MOST_AT_ONCE if limit is None else limit
         found: dict[str, JobView] = {}
+        examined = 0
         while True:
             page = self._read(QueueView, "GET", "/jobs", query=query)
             for job in page.jobs:
                 found.pop(job.name, None)  # Its state has changed since the previous page.
                 found[job.name] = job
+            examined += page.examined
             if page.next is None or len(found) >= most:
                 break
             query |= {"next": page.next, "limit": min(most - len(found), MOST_AT_ONCE)}
         jobs = JobList(found.values())
-        jobs.more = page.more
+        jobs.more, jobs.examined = page.more, examined
         return jobs
 
     def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:

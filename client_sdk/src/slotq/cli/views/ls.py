@@ -154,7 +154,7 @@ def _fetcher(
     def fetch() -> JobList:
         jobs = client.jobs(chosen, limit=asked, **filters)
         shown = JobList((in_order(jobs, sort) if sort else jobs)[:limit])
-        shown.more = jobs.more or len(shown) < len(jobs)
+        shown.more, shown.examined = jobs.more or len(shown) < len(jobs), jobs.examined
         return shown
 
     return fetch

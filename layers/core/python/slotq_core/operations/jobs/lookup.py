@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slotq_core import names
 from slotq_core.errors import NoSuchJob
@@ -17,7 +17,7 @@ from slotq_core.operations.jobs.explanation import (
     explained_list,
     explained_snapshot,
 )
-from slotq_core.operations.jobs.listing import ListCursor, Walk, fitting
+from slotq_core.operations.jobs.listing import JobPage, ListCursor, Walk, fitting
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
@@ -26,6 +26,8 @@ from slotq_core.ports.surroundings import Clock
 from slotq_core.privacy.disclosure import Shown, shown
 from slotq_core.privacy.identity import BY_DEFAULT
 
+LEAST_IN_ORDER = 400
+"""How many jobs a list with places examines one by one at least, before it reads them all."""
 LEAST_CALLS, JOBS_A_CALL = 20, 4
 """A list with places reads lines so often at least, and once for so many jobs of its limit: many
 lines that take turns in the order cannot make it expensive."""
@@ -34,6 +36,28 @@ KEPT = 5_000
 """How long (ms) this process caches a report, or its absence."""
 
 _NEVER: tuple[int, Report | None] = (0, None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedJobs:
+    """Some jobs of a list."""
+
+    statuses: list[Status]
+    more: bool
+    """Whether there may be others."""
+    following: ListCursor | None
+    """Where the next page begins; None: there is none."""
+    examined: int
+    """How many jobs were read and looked at."""
+
+
+def _page(statuses: list[Status], page: JobPage) -> ListedJobs:
+    return ListedJobs(
+        statuses=statuses,
+        more=page.next is not None,
+        following=page.next,
+        examined=page.examined,
+    )
 
 
 class JobLookup:
@@ -86,15 +110,13 @@ class JobLookup:
         *,
         limit: int,
         to: str | None = None,
-    ) -> tuple[list[Status], bool]:
-        """The first of `statuses`, with their places, and whether there may be more. The cost grows
-        with `limit`, with the jobs that filters leave out (up to MOST_LOOKED_AT), and not with what
-        else waits. Where very many lines take turns in the order, the last of these are the next by
-        entry, without places."""
+    ) -> ListedJobs:
+        """The first of `statuses`, with their places. The cost grows with `limit`, and not with
+        what else waits, unless most jobs that wait are not wanted, or not shown to the caller: then
+        up to MOST_LOOKED_AT are examined. Where very many lines take turns in the order, the last
+        of these are the next by entry, without places."""
         if wanted.projects is not None:
-            found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
-            first = fitting(found, limit)
-            return first, cut or len(found) > len(first)
+            return self._first_of_all(states, wanted, limit=limit, to=to)
         asked = frozenset(JobState if states is None else states)
         people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
         sees = self._lazy_sight(to)
@@ -112,21 +134,37 @@ class JobLookup:
                 waiting.append(job)
                 if is_shown(job):
                     jobs.append(job)
-                if len(jobs) > limit or len(waiting) >= MOST_LOOKED_AT:
+                if len(jobs) > limit:
                     break
-        cut = queue.cut or len(waiting) >= MOST_LOOKED_AT
+                if len(waiting) >= max(2 * limit, LEAST_IN_ORDER):
+                    return self._first_of_all(states, wanted, limit=limit, to=to)
+        cut, examined = queue.cut, len(world.snapshot.active) + len(waiting)
         if queue.cut:
             page = Walk(self._store.jobs, asked, wanted, is_shown).page(limit, None)
             jobs += page.jobs
-        elif not cut and len(jobs) <= limit:
+            examined += page.examined
+        elif len(jobs) <= limit:
             others, cut = self._others(asked - ACTIVE_STATES, is_shown, waiting, limit - len(jobs))
             jobs += others
+            examined += len(others)
         planned = explained_snapshot(world, queue.snapshot(), now) if waiting else Plan()
         found = status.statuses(
             jobs, planned, waiting, world.snapshot.yields, unfinished=world.unfinished
         )
         first = fitting(found, limit)
-        return first, cut or len(found) > len(first)
+        return ListedJobs(
+            statuses=first, more=cut or len(found) > len(first), following=None, examined=examined
+        )
+
+    def _first_of_all(
+        self, states: Iterable[JobState] | None, wanted: JobFilter, *, limit: int, to: str | None
+    ) -> ListedJobs:
+        """The first out of MOST_LOOKED_AT, which are all read."""
+        found, cut, examined = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
+        first = fitting(found, limit)
+        return ListedJobs(
+            statuses=first, more=cut or len(found) > len(first), following=None, examined=examined
+        )
 
     def _others(
         self,
@@ -150,8 +188,8 @@ class JobLookup:
 
     def _whole(
         self, states: Iterable[JobState] | None, wanted: JobFilter, *, limit: int, to: str | None
-    ) -> tuple[list[Status], bool]:
-        """The jobs, and whether only the latest `limit` of all were examined."""
+    ) -> tuple[list[Status], bool, int]:
+        """The jobs, whether only the latest `limit` of all were examined, and how many were."""
         asked = tuple(JobState if states is None else states)
         found = self._store.jobs.in_states(asked, limit=limit, projects=wanted.projects)
         people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
@@ -163,12 +201,12 @@ class JobLookup:
         self._check_projects(jobs, wanted, to)
         cut = len(found) >= limit
         if not any(job.waits for job in jobs):
-            return status.statuses(jobs, Plan(), None), cut
+            return status.statuses(jobs, Plan(), None), cut, len(found)
         waiting = status.all_waiting(found, asked, limit) if wanted.projects is None else None
         if waiting is None:
             others = self._store.jobs.in_states(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
-        return self._explained(jobs, waiting, asked), cut
+        return self._explained(jobs, waiting, asked), cut, len(found)
 
     def page(
         self,
@@ -178,10 +216,9 @@ class JobLookup:
         limit: int = MOST_LISTED,
         after: ListCursor | None = None,
         to: str | None = None,
-    ) -> tuple[list[Status], ListCursor | None]:
-        """At most `limit` of the wanted jobs that caller `to` may see, in the queue's order, and
-        where the next page begins (None: this is the last). The other arguments and errors: as of
-        `statuses`.
+    ) -> ListedJobs:
+        """At most `limit` of the wanted jobs that caller `to` may see, in the queue's order. The
+        other arguments and errors: as of `statuses`.
 
         Where one page holds all jobs, they have places, as long as few enough wait. Else the pages
         follow `listing.ORDER`, and no job has a place.
@@ -201,11 +238,11 @@ class JobLookup:
         if after is None and (found.next is None or not jobs):
             self._check_projects(jobs, wanted, to)
         if not any(job.waits for job in jobs):
-            return status.statuses(jobs, Plan(), None), found.next
+            return _page(status.statuses(jobs, Plan(), None), found)
         if waiting is None and after is None and found.next is None:
             others = self._store.jobs.in_states(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
-        return self._explained(jobs, waiting, asked), found.next
+        return _page(self._explained(jobs, waiting, asked), found)
 
     def _explained(
         self, jobs: list[Job], waiting: list[Job] | None, asked: tuple[JobState, ...]
