@@ -27,6 +27,7 @@ from benchmarks.live import (
     groups,
     life,
     limits,
+    open_page,
     passes,
     projects,
     submissions,
@@ -73,6 +74,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "groups": groups.measure,
         "batches": groups.measure_batches,
         "life": life.measure,
+        "open page": lambda: open_page.measure(short=short),
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),
         "cold start": lambda: cold_start.measure(

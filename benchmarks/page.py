@@ -128,6 +128,14 @@ def _life(versions: Versions) -> Rows:
             yield ["" if number else step, times + call["call"], call["items"], *units]
 
 
+def _open_page(versions: Versions) -> Rows:
+    names = {"calls": "calls", "read_units": "read units", "kilobytes": "KB before compression"}
+    yield ["in a minute", *names.values()]
+    for name, looks in _now(versions)["open page"].items():
+        for look in looks:
+            yield [f"{name}: {look}", *_cells(versions, ("open page", name, look), names)]
+
+
 def _classic(versions: Versions) -> Rows:
     yield ["", "calls", "read units", "write units", "calls of ListTrainingJobs"]
     names = ("calls", "read_units", "write_units", "lists")
@@ -233,6 +241,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),
+    "open page": ("open page", _open_page),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
     "plans": ("plans", _plans),

@@ -53,6 +53,7 @@ class DynamoHealth:
 
     def set(self, pool: str, health: PoolHealth) -> None:
         self._calls.put(table.health_key(pool), write(health))
+        self._calls.unannounced.note()
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
         for _ in range(_TRIES):
@@ -62,9 +63,10 @@ class DynamoHealth:
             _, before, version = read
             change = ledger_expressions.count_foreign(amount, before, version)
             try:
-                return self._calls.update(table.ledger_key(pool), change)
+                self._calls.update(table.ledger_key(pool), change)
             except Conflict:
                 continue
+            return self._calls.unannounced.note()
         raise Unavailable(f"pool {pool}: its ledger is changing; try again")
 
     def sightings(self) -> tuple[Sighting, ...]:

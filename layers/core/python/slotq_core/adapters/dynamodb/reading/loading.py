@@ -41,7 +41,7 @@ from slotq_core.policy.lines import users_matter
 from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
-from slotq_core.ports.stored import Change, Configuration, InParts, Poison, World
+from slotq_core.ports.stored import Change, Configuration, InParts, Ledger, Poison, World
 from slotq_core.ports.usage import UsageBook
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
@@ -235,6 +235,10 @@ class DynamoWorlds:
     def _in_parts(self, sieve: Sieve) -> InParts | None:
         item = self._calls.item(table.parts_key())
         return next(iter(sieve.read([item] if item else [], in_parts_of)), None)
+
+    def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
+        capacity = self._capacity(Sieve(), now)
+        return [(pool, capacity.holders[pool.name].ledger) for pool in capacity.pools]
 
     def load_all(self, now: int) -> World:
         sieve = Sieve()

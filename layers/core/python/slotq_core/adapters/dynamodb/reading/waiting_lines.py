@@ -106,7 +106,8 @@ class WaitingLines:
             line, after = line_of(need.after), order_key(need.after)
             return self._reader.read_on(line, after, need.count, self._seen, sieve)
         if line not in self._readings:
-            self._read([line, *self._asked_next(need.after)], sieve)
+            beside = () if need.alone else self._asked_next(need.after)
+            self._read([line, *beside], sieve)
         return self._readings[line].found
 
     def keep_bounds(self) -> None:
