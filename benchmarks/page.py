@@ -128,6 +128,16 @@ def _life(versions: Versions) -> Rows:
             yield ["" if number else step, times + call["call"], call["items"], *units]
 
 
+def _emulator(versions: Versions) -> Rows:
+    """The emulator's CPU, and that of the commands that call it."""
+    heads = [f"{name}: {who}" for name in versions for who in ("emulator", "client")]
+    yield ["CPU seconds", *heads]
+    for what in _now(versions)["emulator"]:
+        found = [_at(parts, ("emulator", what)) for parts in versions.values()]
+        rows = [figures if isinstance(figures, Mapping) else {} for figures in found]
+        yield [what, *(_text(row.get(who)) for row in rows for who in ("emulator", "client"))]
+
+
 def _classic(versions: Versions) -> Rows:
     yield ["", "calls", "read units", "write units", "calls of ListTrainingJobs"]
     names = ("calls", "read_units", "write_units", "lists")
@@ -233,6 +243,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),
+    "emulator": ("emulator", _emulator),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
     "plans": ("plans", _plans),
