@@ -72,6 +72,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
         "groups": groups.measure,
+        "batches": groups.measure_batches,
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),

@@ -56,6 +56,8 @@ PROMISES = (
     Promise("its read units", (*_SHARED, "first", "read_units"), 5),
     Promise("rounds of calls, pass with projects", (*_PROJECTS, "one decision", "rounds"), 20),
     Promise("its read units, one decision", (*_PROJECTS, "one decision", "read_units"), 250),
+    Promise("calls of 1,000 single jobs in a batch", ("batches", "*", "calls"), 200),
+    Promise("write units of each", ("batches", "*", "write_units_of_one"), 10),
     Promise("calls of a job's life", ("life", "calls"), 30),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False

@@ -152,6 +152,21 @@ def submit_group(at: float, name: str, *jobs: str, **rules: Any) -> Step:
     return Step(at, f"submit group {name}", act, "submit", jobs[0].partition("@")[0])
 
 
+def submit_batch(at: float, *jobs: str) -> tuple[Step, ...]:
+    """A batch of these jobs (`World.submit_batch`): a step for each, of which the first acts."""
+    label = f"submit batch {' '.join(jobs)}"
+    names = [job.partition(" ")[0].rstrip("!").partition("@")[0] for job in jobs]
+
+    def act(world: World, *, first: bool) -> None:
+        if first:
+            world.submit_batch(*jobs)
+
+    return tuple(
+        Step(at, label, partial(act, first=number == 0), "submit", name)
+        for number, name in enumerate(names)
+    )
+
+
 def submit_as(at: float, user: str, job: str) -> Step:
     """A job of this user that keeps checkpoints, so it may yield to a time slice."""
     body = {**request(job), "CheckpointConfig": {"S3Uri": f"s3://bucket/{job}"}}
