@@ -24,6 +24,7 @@ from benchmarks.live import (
     burst,
     classic,
     cpu,
+    emulator,
     groups,
     life,
     limits,
@@ -85,6 +86,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
     if not short:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
+        parts["emulator"] = emulator.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
     return parts

@@ -136,6 +136,16 @@ def _open_page(versions: Versions) -> Rows:
             yield [f"{name}: {look}", *_cells(versions, ("open page", name, look), names)]
 
 
+def _emulator(versions: Versions) -> Rows:
+    """The emulator's CPU, and that of the commands that call it."""
+    heads = [f"{name}: {who}" for name in versions for who in ("emulator", "client")]
+    yield ["CPU seconds", *heads]
+    for what in _now(versions)["emulator"]:
+        found = [_at(parts, ("emulator", what)) for parts in versions.values()]
+        rows = [figures if isinstance(figures, Mapping) else {} for figures in found]
+        yield [what, *(_text(row.get(who)) for row in rows for who in ("emulator", "client"))]
+
+
 def _classic(versions: Versions) -> Rows:
     yield ["", "calls", "read units", "write units", "calls of ListTrainingJobs"]
     names = ("calls", "read_units", "write_units", "lists")
@@ -242,6 +252,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),
     "open page": ("open page", _open_page),
+    "emulator": ("emulator", _emulator),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
     "plans": ("plans", _plans),
