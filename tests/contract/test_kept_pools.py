@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb.reading.pool_reading import KEPT_FOR, LARGE
+from slotq_core.adapters.dynamodb.reading.pool_reading import KEPT_FOR
+
+LARGE = 12
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand

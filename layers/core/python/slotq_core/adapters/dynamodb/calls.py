@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from botocore.exceptions import (
@@ -19,6 +20,7 @@ from slotq_core.adapters.dynamodb.layout.expressions import Expression
 from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.table import Key
+from slotq_core.adapters.dynamodb.layout.validation import key_of
 from slotq_core.adapters.dynamodb.transactions import Action, key_in
 from slotq_core.errors import (
     ConditionFalse,
@@ -29,11 +31,15 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
+from slotq_core.ports.surroundings import InParallel
 
 
 class Contended(Conflict):
     """Another transaction used the same items at that moment; no condition is known to be false."""
 
+
+MAX_KEYS = 100
+"""DynamoDB's limit on keys in one BatchGetItem."""
 
 _CANCELLED = "TransactionCanceledException"
 
@@ -162,6 +168,29 @@ class TableCalls:
                 TableName=self.table, Key=keyed(key), ConsistentRead=True
             )
         return answer.get("Item")
+
+    def items(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        """Read these items, each strongly consistent, those of one transaction perhaps not at one
+        moment. Items that do not exist are left out. One call for each 100 keys, and for what an
+        answer of 16 MB leaves out."""
+        found: dict[Key, Item] = {}
+        waiting = [*dict.fromkeys(keys)]
+        while waiting:
+            asked, waiting = waiting[:MAX_KEYS], waiting[MAX_KEYS:]
+            request = {"Keys": [keyed(key) for key in asked], "ConsistentRead": True}
+            with translated():
+                answer = self._client.batch_get_item(RequestItems={self.table: request})
+            found |= {key_of(item): item for item in answer["Responses"].get(self.table, ())}
+            left = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", ())
+            if len(left) == len(asked):
+                raise Unavailable("DynamoDB answered for none of the items")
+            waiting = [*map(key_of, left), *waiting]
+        return found
+
+    def items_at_once(self, keys: Sequence[Key], in_parallel: InParallel) -> dict[Key, Item]:
+        """As `items`, with its calls at once."""
+        parts = [keys[at : at + MAX_KEYS] for at in range(0, len(keys), MAX_KEYS)]
+        return dict(chain.from_iterable(found.items() for found in in_parallel(self.items, parts)))
 
     def query(
         self,
