@@ -23,6 +23,7 @@ _START = {
     "cpu_ms": "ms of CPU",
     "ratio": "times the baseline's CPU",
     "modules": "modules",
+    "instructions": "million instructions",
     "read_kb": "KB read",
     "read": "times the baseline's KB",
 }

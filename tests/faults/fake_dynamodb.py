@@ -4,8 +4,9 @@ hundreds of thousands of calls.
 What it does that moto does not: a transaction takes time. While one is under way (`during` lets
 others work meanwhile) its items belong to it: another transaction that touches one of them is
 cancelled with TransactionConflict, a single write is refused with TransactionConflictException, a
-GetItem still sees what was, and so does a BatchGetItem of each of its items; a Query may see half of
-it, as DynamoDB's isolation levels allow. A BatchGetItem answers in another order than it was asked.
+GetItem and a BatchGetItem, which reads each item as a GetItem does, still see what was, and a Query
+may see half of it, as DynamoDB's isolation levels allow. A BatchGetItem answers in another order
+than it was asked.
 
 The contract suite runs against it as it does against the real engine.
 """
