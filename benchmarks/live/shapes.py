@@ -26,6 +26,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.users import PriorityClass, UserGroup
+from slotq_core.policy.state.groups.job_parts import total
 from slotq_core.ports.stored import Change
 from slotq_core.ports.usage import NO_MONTH, MonthSum
 from slotq_core.usage.calendar_days import day_of, month_of
@@ -50,6 +51,8 @@ class Shape:
     """Lines of single jobs."""
     reach: int = 1
     """The most pools that a job accepts, in any order."""
+    spread: bool = False
+    """Whether a job holds slots in several pools at once, as many as it would otherwise accept."""
     slots: int = 4
     """Of each pool."""
     budgets: bool = False
@@ -72,7 +75,8 @@ def drawn(seed: int) -> Shape:
     rng = random.Random(seed)
 
     def of(least: int, most: int) -> int:
-        return round((least + 1) * ((most + 1) / (least + 1)) ** rng.random()) - 1
+        span: float = ((most + 1) / (least + 1)) ** rng.random()
+        return round((least + 1) * span) - 1
 
     pools = of(1, 200)
     return Shape(
@@ -81,6 +85,7 @@ def drawn(seed: int) -> Shape:
         groups=rng.choice((0, of(1, 500))),
         lines=of(1, 1_500),
         reach=min(pools, of(1, 6)),
+        spread=rng.random() < 0.2,
         slots=of(1, 8),
         budgets=rng.random() < 0.5,
         users=rng.random() < 0.3,
@@ -93,7 +98,7 @@ MIXED = Shape(pools=20, projects=50, groups=122, lines=300, reach=3, budgets=Tru
 NAMED = {
     "50 projects with everything, 20 pools, 122 groups": MIXED,
     "200 pools": Shape(pools=200, lines=200, slots=2),
-    "1,505 lines over permutations of 5 pools": Shape(pools=5, lines=1_505, reach=5),
+    "1,505 lines over permutations of 5 pools": Shape(pools=5, lines=1_505, reach=5, spread=True),
 }
 WORST: Mapping[str, Shape] = {}
 SHORT = tuple(NAMED)[:1]
@@ -221,15 +226,7 @@ class _Made:
                 active = self._job(sample, f"active-{number}-{slot}", self._owner(number, slot))
                 protected = replace(active, priority=ACTIVE, preemptible=False)
                 self._run(protected, pool)
-        waiting = [
-            replace(
-                self._job(sample, f"waiting-{number:05d}", self._rng.randrange(10_000)),
-                priority=self._rng.randrange(KINDS),
-                demand=Demand(slots=self._rng.randint(1, shape.slots)),
-                pools=self._some_pools(),
-            )
-            for number in range(shape.lines)
-        ]
+        waiting = [self._waiting(sample, number) for number in range(shape.lines)]
         waiting += [
             replace(job, name=f"{job.name}-{more}")
             for job in waiting
@@ -241,6 +238,19 @@ class _Made:
         for number in range(shape.groups):
             waiting += self._group(sample, number)
         fill_in(self._its.engine, [urgent, *waiting])
+
+    def _waiting(self, sample: Job, number: int) -> Job:
+        rng = self._rng
+        job = replace(
+            self._job(sample, f"waiting-{number:05d}", rng.randrange(10_000)),
+            priority=rng.randrange(KINDS),
+            demand=Demand(slots=rng.randint(1, self._shape.slots)),
+            pools=self._some_pools(),
+        )
+        if not self._shape.spread or len(job.pools) == 1:
+            return job
+        parts = tuple((pool, Demand(slots=rng.randint(1, self._shape.slots))) for pool in job.pools)
+        return replace(job, parts=parts, demand=total(parts))
 
     def _group(self, sample: Job, number: int) -> list[Job]:
         """Keep a group's record. Returns its waiting members."""
@@ -285,7 +295,6 @@ class _Made:
         project = number % self._shape.projects if self._shape.projects else None
         person = f"{ROLE}/person-{number % 400:03d}" if project is None else _person(project)
         entered = sample.entry_time - HOUR - self._rng.randrange(HOUR)
-        owner = {} if project is None else {"project": _project(project)}
         return replace(
             sample,
             name=name,
@@ -295,7 +304,7 @@ class _Made:
             pools=("pool-000",),
             version=1,
             line_by_user=self._shape.users,
-            **owner,
+            project="" if project is None else _project(project),
         )
 
 
@@ -307,7 +316,7 @@ def _person(project: int) -> str:
     return f"{ROLE}/person-{project % 400:03d}"
 
 
-def search(number: int, first: int = 0) -> None:
+def search(number: int = 200, first: int = 0) -> None:
     """Print what passes cost in so many shapes, the worst last."""
     found = []
     for seed in range(first, first + number):
@@ -319,9 +328,8 @@ def search(number: int, first: int = 0) -> None:
             print(f"\n{kind}, {figure}")
             found.sort(key=lambda each: each[0][kind][figure])
             for figures, shape in found[-5:]:
-                print(
-                    f"  {figures[kind]['calls']:5.0f} calls {figures[kind]['rounds']:4.0f} rounds {shape}"
-                )
+                calls, rounds = figures[kind]["calls"], figures[kind]["rounds"]
+                print(f"  {calls:5.0f} calls {rounds:4.0f} rounds {shape}")
 
 
 if __name__ == "__main__":

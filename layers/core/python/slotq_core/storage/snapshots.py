@@ -42,8 +42,8 @@ def read_at_first(
     by_user: bool,
     shares: bool,
 ) -> int | None:
-    """Return how many jobs of the line a plan needs to begin; None: all of them. `by_user`: the plan
-    distinguishes users, so the first job of a line of several users may hide another user's.
+    """Return how many jobs of the line a plan needs to begin; None: all of them. `by_user`: the
+    plan distinguishes users, so the first job of a line of several users may hide another user's.
     `shares`: projects share the pools, so the demand of a sweep matters."""
     mixed = mixes_users(line, by_user=by_user)
     return None if mixed else first_read(line, pools, groups, shares=shares)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -40,8 +40,8 @@ class Reading:
     ended: bool = False
     """Whether the end of the line was reached."""
     known: bool = False
-    """Whether an earlier load has read this, and these items have not changed. Then nothing is known
-    about further ones; else one more is read, to know whether there is one."""
+    """Whether an earlier load has read these jobs, and their items have not changed. Then nothing
+    is known of further ones; otherwise one more is read, to know whether there is one."""
     items: list[Item] = field(default_factory=list)
     """All items read, if all are readable: one for each of `every`."""
     every: list[Job] = field(default_factory=list)
@@ -91,20 +91,24 @@ class KnownLine:
     jobs: Sequence[Job]
     ended: bool
     """Whether the line ended with them."""
+    enough: bool
+    """Whether a plan needs no more to begin."""
 
-    def are_first_in(self, line: StoredLine) -> bool:
-        """Whether no job can have come among these items since, nor behind them if the line ended
-        there. `line`: as read just now.
+    def as_of(self, line: StoredLine) -> KnownLine | None:
+        """Return this as far as no job can have come since, among these items or behind them; None:
+        the line must be read. `line`: as read just now.
 
         A job comes by a return, which the line's item announces (`layout.lines`), or by a
         submission, with an order key not far from the present.
         """
         if line.broken or not (line.returned is None or line.returned < self.at - GRACE):
-            return False
-        if not self.ended:
-            latest = first_key(parsed(line.name).rank, self.at - GRACE)
-            return bool(self.items[-1]["sk"]["S"] < latest)
-        return self._none_is_coming(line) or self._each_is_counted(line)
+            return None
+        if self.ended and (self._none_is_coming(line) or self._each_is_counted(line)):
+            return self
+        latest = first_key(parsed(line.name).rank, self.at - GRACE)
+        if self.enough and self.items and self.items[-1]["sk"]["S"] < latest:
+            return replace(self, ended=False)
+        return None
 
     def _none_is_coming(self, line: StoredLine) -> bool:
         """Whether the last submission came long before these items were read: each touches the
@@ -132,21 +136,21 @@ class KnownLines:
         load has read."""
         self._last, self._next = self._next, {}
         known = {
-            line.name: last
+            line.name: still
             for line in lines
-            if (last := self._last.get(line.name)) and last.are_first_in(line)
+            if (last := self._last.get(line.name)) and (still := last.as_of(line))
         }
         keys = [key_of(item) for last in known.values() for item in last.items]
         found = self._calls.items_at_once(keys, self._in_parallel)
         return {
-            name: last
-            for name, last in known.items()
-            if all(found.get(key_of(item)) == item for item in last.items)
+            name: still
+            for name, still in known.items()
+            if all(found.get(key_of(item)) == item for item in still.items)
         }
 
-    def keep(self, known: KnownLine) -> None:
+    def keep(self, name: str) -> None:
         """Keep what has stayed the same for the next load."""
-        self._next[known.line.name] = known
+        self._next[name] = self._last[name]
 
     def note(self, reading: Reading, line: StoredLine, needed: int | None, now: int) -> None:
         """Keep the first jobs of a line for the next load: as many as a plan needs to begin. Where
@@ -154,7 +158,7 @@ class KnownLines:
         if len(reading.every) != len(reading.items):
             return
         count = len(reading.items)
-        if needed is not None and len(reading.jobs) >= needed:
+        if enough := needed is not None and len(reading.jobs) >= needed:
             names = {job.name for job in reading.jobs[:needed]}
             count = 1 + max(n for n, job in enumerate(reading.every) if job.name in names)
         if count <= FIRST_JOBS:
@@ -164,6 +168,7 @@ class KnownLines:
                 items=reading.items[:count],
                 jobs=reading.every[:count],
                 ended=reading.ended and count == len(reading.items),
+                enough=enough,
             )
 
 

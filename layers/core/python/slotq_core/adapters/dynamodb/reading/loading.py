@@ -168,7 +168,7 @@ class DynamoWorlds:
         with_ended = self._groups.with_ended(
             [group for group in groups.values() if group.name in here], living, now
         )
-        world = _world(capacity, [*first, *stand_ins], due, sieve, with_ended, spent)
+        world = _world(capacity, [*first, *stand_ins], due, sieve, with_ended, spent=spent)
 
         def more(need: Need) -> Found:
             reading = Sieve()
@@ -247,7 +247,7 @@ class DynamoWorlds:
         names = {job.name for job in living}
         with_ended = self._groups.with_ended(groups.values(), names, now)
         spent = spending(capacity.configuration, self._usage, now)
-        world = _world(capacity, waiting, due, sieve, with_ended, spent)
+        world = _world(capacity, waiting, due, sieve, with_ended, spent=spent)
         own = [line for line in lines if line.own]
         yields = last_yields(world.snapshot.yields)
         return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
@@ -303,6 +303,7 @@ def _world(
     due: Iterable[Job],
     sieve: Sieve,
     groups: Sequence[Group],
+    *,
     spent: Spending,
 ) -> World:
     """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""

@@ -143,7 +143,7 @@ class WaitingLines:
         for reading in readings:
             line, needed = self._lines[reading.line], self._needed(reading.line)
             if reading.known:
-                self._known.keep(self._still[line.name])
+                self._known.keep(line.name)
             else:
                 self._known.note(reading, line, needed, self._now)
         self._readings |= {reading.line: reading for reading in readings}
