@@ -224,7 +224,8 @@ def test_a_line_that_may_have_got_more_jobs_is_read_as_a_whole_and_not_twice(
     store: DynamoStore, metered: Metered
 ) -> None:
     waits(store, "first", **PARTS)
-    waits(store, "second", entry_time=LATER, **PARTS)
+    coming = a_job("second", entry_time=LATER, **PARTS)
+    store.jobs._touch([coming], opens_line=True, opener="")
     for _ in range(2):
         assert queries(metered, store) == 1
         assert metered.calls["batch_get_item"] == 1, "the pools alone"
