@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def gangs(store: DynamoStore) -> list[Job]:
     return a_gang(store, "gang")
 
 
-def a_gang(store: DynamoStore, name: str, **fields: str) -> list[Job]:
+def a_gang(store: DynamoStore, name: str, **fields: Any) -> list[Job]:
     names = tuple(f"{name}-{member}" for member in MEMBERS)
     store.groups.open(name, digest="d", now=NOW)
     group = Group(name=name, members=names)
@@ -76,7 +77,7 @@ def a_gang(store: DynamoStore, name: str, **fields: str) -> list[Job]:
     return [waits(store, member, group=name, **fields) for member in names]
 
 
-Look = Callable[[], World]
+Look = Callable[..., World]
 
 
 @pytest.fixture
@@ -231,28 +232,44 @@ def test_a_line_that_may_have_got_more_jobs_is_read_as_a_whole_and_not_twice(
         assert metered.calls["batch_get_item"] == 1, "the pools alone"
 
 
-def test_counted_jobs_need_no_time_to_be_known(
-    store: DynamoStore, other: DynamoStore, metered: Metered, look: Look
-) -> None:
-    waits(store, "first", entry_time=LATER, project="vision", **PARTS)
-    assert queries(metered, store) == 1
-    assert queries(metered, store) == 0
-    commit(other, cancelling(waits(other, "x", entry_time=LATER, project="vision", **PARTS)))
-    waits(other, "second", entry_time=LATER, project="vision", **PARTS)
-    assert names(look()) == {"first", "second"}
+def test_a_counted_line_is_known_sooner(store: DynamoStore, metered: Metered) -> None:
+    """Each submission to it touches it, so none relies on an earlier touch."""
+    for project in ("", "vision"):
+        waits(store, f"job-of-{project}", entry_time=LATER, project=project, **PARTS)
+    moments = (0, 2), (GRACE + 1, 2), (GRACE + 1, 1), (KEPT_FOR + GRACE + 1, 1 + 2)
+    for ago, reads in moments:  # At last the pools are read again, too.
+        assert queries(metered, store, LATER + ago) == reads
+    assert queries(metered, store, LATER + ago) == 0
 
 
-def test_a_count_that_is_wrong_is_not_believed(
+def test_a_gang_is_known_as_soon_as_all_of_it_is_seen(store: DynamoStore, metered: Metered) -> None:
+    a_gang(store, "gang", entry_time=LATER)
+    assert (queries(metered, store), queries(metered, store)) == (1, 0)
+
+
+def test_a_member_that_is_submitted_after_its_group_is_seen_at_once(
     store: DynamoStore, other: DynamoStore, look: Look
 ) -> None:
-    """One count too few, and one submission under way, make the number right."""
-    for name in ("first", "second"):
-        waits(store, name, project="vision", **PARTS)
-    line = line_of(a_job("x", project="vision", **PARTS))
-    other.decisions._bounds.count({line: -1})
+    """As handlers of an earlier version do."""
+    group = Group(name="gang", members=("first", "second", "third"))
+    store.groups.open("gang", digest="d", now=NOW)
+    store.groups.keep(StoredGroup(group=group, submitter="ann", digest="d", at=NOW))
+    for number, member in enumerate(group.members, 1):
+        waits(other, member, group="gang", entry_time=LATER)
+        for _ in range(2):
+            assert names(look()) == {*group.members[:number]}
+
+
+def test_a_retry_that_joins_its_sweep_is_seen_at_once(
+    store: DynamoStore, other: DynamoStore, look: Look
+) -> None:
+    group = Group(name="sweep", members=("first",), max_parallel=1)
+    store.groups.open("sweep", digest="d", now=NOW)
+    store.groups.keep(StoredGroup(group=group, submitter="ann", digest="d", at=NOW))
+    waits(other, "first", group="sweep", entry_time=LATER)
     look()
-    waits(other, "third", project="vision", entry_time=LATER, **PARTS)
-    assert names(look()) == {"first", "second", "third"}
+    waits(other, "again", group="sweep", entry_time=LATER + 1)
+    assert names(look()) == {"first", "again"}
 
 
 def test_a_young_first_job_is_read_again(

@@ -343,16 +343,7 @@ def whole_line_lately_touched(make: Make) -> None:
 def counted_line(make: Make) -> None:
     queue(make)
     enter(make, "old", 2 * HOUR, **COUNTED)
-    enter(make, "head", MINUTE, **COUNTED)
-
-
-def counted_line_and_one_away(make: Make) -> None:
-    """Another job of the line is being evicted."""
-    queue(make)
-    store = make(NOW - 2 * HOUR)
-    started = commit(store, starting(enter(make, "gone", 2 * HOUR, **COUNTED)))
-    commit(store, evicting(commit(store, running(started)), "x"))
-    enter(make, "head", MINUTE, **COUNTED)
+    enter(make, "head", 6 * MINUTE, **COUNTED)
 
 
 def one_has_just_come(make: Make) -> None:
@@ -464,13 +455,6 @@ CASES: tuple[Case, ...] = (
         "loads_of_a_counted_line",
         counted_line,
         Handler("submit a", submit("a", **COUNTED)),
-        Handler("two loads", loads(**COUNTED)),
-        raises=False,
-    ),
-    case(
-        "loads_of_a_counted_line_beside_a_return",
-        counted_line_and_one_away,
-        Handler("return gone", back("gone")),
         Handler("two loads", loads(**COUNTED)),
         raises=False,
     ),

@@ -195,8 +195,8 @@ def _believes_at_once() -> AbstractContextManager[Any]:
 def _known_whatever_returns() -> Iterator[None]:
     right = KnownLine.as_of
 
-    def wrong(known: KnownLine, line: StoredLine) -> KnownLine | None:
-        return right(known, replace(line, returned=None))
+    def wrong(known: KnownLine, line: StoredLine, **more: Any) -> KnownLine | None:
+        return right(known, replace(line, returned=None), **more)
 
     with patch.object(KnownLine, "as_of", wrong):
         yield
@@ -204,15 +204,6 @@ def _known_whatever_returns() -> Iterator[None]:
 
 def _known_whatever_is_submitted() -> AbstractContextManager[Any]:
     return patch.object(KnownLine, "_none_is_coming", lambda *_: True)
-
-
-def _known_by_an_unchanged_count() -> AbstractContextManager[Any]:
-    """A line that counts as many as before has the jobs of before."""
-
-    def wrong(known: KnownLine, line: StoredLine) -> bool:
-        return line.waiting == known.line.waiting is not None
-
-    return patch.object(KnownLine, "_each_is_counted", wrong)
 
 
 def _young_jobs_are_known() -> AbstractContextManager[Any]:
@@ -226,8 +217,8 @@ def _known_without_a_look() -> Iterator[None]:
     """What is known is not looked at again."""
     right = KnownLines.still
 
-    def wrong(known: KnownLines, stored: Iterable[StoredLine]) -> dict[str, KnownLine]:
-        right(known, [])
+    def wrong(known: KnownLines, stored: Iterable[StoredLine], *more: Any) -> dict[str, KnownLine]:
+        right(known, [], *more)
         last = ((line.name, known._last.get(line.name)) for line in stored)
         return {name: one for name, one in last if one}
 
@@ -243,12 +234,6 @@ MUTANTS: tuple[Mutant, ...] = (
         LOST,
     ),
     Mutant(
-        "what is counted outlasts a return",
-        _known_whatever_returns,
-        model("loads_of_a_counted_line_beside_a_return"),
-        LOST,
-    ),
-    Mutant(
         "what is known outlasts a submission",
         _known_whatever_is_submitted,
         model("loads_beside_a_submission"),
@@ -258,12 +243,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "what is known outlasts a remembered touch",
         lambda: patch.object(line_reading, "TOUCH_KEPT", 0),
         model("loads_beside_a_remembered_touch"),
-        LOST,
-    ),
-    Mutant(
-        "what is counted outlasts a submission",
-        _known_by_an_unchanged_count,
-        model("loads_of_a_counted_line"),
         LOST,
     ),
     Mutant(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.lines import GRACE, StoredLine, line_in, parsed
+from slotq_core.adapters.dynamodb.layout.lines import GRACE, StoredLine, is_counted, line_in, parsed
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_own, job_in, key_of
 from slotq_core.adapters.dynamodb.line_bounds import KEPT_FOR as TOUCH_KEPT
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields, rank
@@ -83,10 +86,8 @@ class Reading:
 class KnownLine:
     """The first items of a line, as a load has read them."""
 
-    line: StoredLine
-    """As read before them."""
     at: int
-    """When (ms) that load began."""
+    """When (ms) the load began."""
     items: Sequence[Item]
     jobs: Sequence[Job]
     ended: bool
@@ -94,16 +95,17 @@ class KnownLine:
     enough: bool
     """Whether a plan needs no more to begin."""
 
-    def as_of(self, line: StoredLine) -> KnownLine | None:
+    def as_of(self, line: StoredLine, *, complete: bool) -> KnownLine | None:
         """Return this as far as no job can have come since, among these items or behind them; None:
-        the line must be read. `line`: as read just now.
+        the line must be read. `line`: as read just now. `complete`: whether all jobs that can ever
+        be submitted to the line were stored before.
 
         A job comes by a return, which the line's item announces (`layout.lines`), or by a
         submission, with an order key not far from the present.
         """
         if line.broken or not (line.returned is None or line.returned < self.at - GRACE):
             return None
-        if self.ended and (self._none_is_coming(line) or self._each_is_counted(line)):
+        if self.ended and (complete or self._none_is_coming(line)):
             return self
         latest = first_key(parsed(line.name).rank, self.at - GRACE)
         if self.enough and self.items and self.items[-1]["sk"]["S"] < latest:
@@ -111,15 +113,10 @@ class KnownLine:
         return None
 
     def _none_is_coming(self, line: StoredLine) -> bool:
-        """Whether the last submission came long before these items were read: each touches the
-        line, or relies on a touch of less than `TOUCH_KEPT` before."""
-        return line.touched is not None and line.touched < self.at - TOUCH_KEPT - GRACE
-
-    def _each_is_counted(self, line: StoredLine) -> bool:
-        """Whether the line counts these jobs and has not been touched since. A submission to a
-        counted line counts its jobs when it touches the line."""
-        same = (line.touched, line.waiting) == (self.line.touched, self.line.waiting)
-        return same and line.waiting == len(self.items)
+        """Whether the last submission came long before these items were read. Each to a counted
+        line touches the line; to another line, it may rely on a touch of `TOUCH_KEPT` before."""
+        since = self.at - GRACE - (0 if is_counted(line.name) else TOUCH_KEPT)
+        return line.touched is not None and line.touched < since
 
 
 class KnownLines:
@@ -131,14 +128,18 @@ class KnownLines:
         self._last: dict[str, KnownLine] = {}
         self._next: dict[str, KnownLine] = {}
 
-    def still(self, lines: Iterable[StoredLine]) -> dict[str, KnownLine]:
+    def still(
+        self, lines: Iterable[StoredLine], groups: Iterable[Group], seen: AbstractSet[str]
+    ) -> dict[str, KnownLine]:
         """Begin a load with these lines. Return what has stayed the same of those that the last
-        load has read."""
+        load has read. `groups`: those of the lines; `seen`: the jobs that hold or claim slots."""
         self._last, self._next = self._next, {}
+        complete = self._complete(groups, seen)
         known = {
             line.name: still
             for line in lines
-            if (last := self._last.get(line.name)) and (still := last.as_of(line))
+            if (last := self._last.get(line.name))
+            and (still := last.as_of(line, complete=parsed(line.name).group in complete))
         }
         keys = [key_of(item) for last in known.values() for item in last.items]
         found = self._calls.items_at_once(keys, self._in_parallel)
@@ -148,11 +149,24 @@ class KnownLines:
             if all(found.get(key_of(item)) == item for item in still.items)
         }
 
+    def _complete(self, groups: Iterable[Group], seen: AbstractSet[str]) -> set[str]:
+        """Return the gangs of which all members have been seen. No job has their names again, and
+        no other job joins a gang."""
+        known = defaultdict[str, set[str]](set)
+        for last in self._last.values():
+            for job in last.jobs:
+                known[job.group].add(job.name)
+        return {
+            group.name
+            for group in groups
+            if group.max_parallel is None and (known[group.name] | seen).issuperset(group.members)
+        }
+
     def keep(self, name: str) -> None:
         """Keep what has stayed the same for the next load."""
         self._next[name] = self._last[name]
 
-    def note(self, reading: Reading, line: StoredLine, needed: int | None, now: int) -> None:
+    def note(self, reading: Reading, needed: int | None, now: int) -> None:
         """Keep the first jobs of a line for the next load: as many as a plan needs to begin. Where
         these are many, reading them one by one would cost more than reading the line."""
         if len(reading.every) != len(reading.items):
@@ -162,8 +176,7 @@ class KnownLines:
             names = {job.name for job in reading.jobs[:needed]}
             count = 1 + max(n for n, job in enumerate(reading.every) if job.name in names)
         if count <= FIRST_JOBS:
-            self._next[line.name] = KnownLine(
-                line=line,
+            self._next[reading.line] = KnownLine(
                 at=now,
                 items=reading.items[:count],
                 jobs=reading.every[:count],

@@ -92,7 +92,7 @@ class WaitingLines:
     def read_first(self, sieve: Sieve) -> list[Found]:
         """Read the first jobs of every line without a stand-in; remove lines that have long been
         empty."""
-        self._still = self._known.still(self._lines.values())
+        self._still = self._known.still(self._lines.values(), self._groups.values(), self._seen)
         readings = self._read([line for line in self._lines if line not in self.stand_ins], sieve)
         self._remove_empty(readings)
         return [self._found(reading) for reading in readings]
@@ -141,11 +141,10 @@ class WaitingLines:
             [self._begun(name, self._needed(name)) for name in names], self._seen, sieve
         )
         for reading in readings:
-            line, needed = self._lines[reading.line], self._needed(reading.line)
             if reading.known:
-                self._known.keep(line.name)
+                self._known.keep(reading.line)
             else:
-                self._known.note(reading, line, needed, self._now)
+                self._known.note(reading, self._needed(reading.line), self._now)
         self._readings |= {reading.line: reading for reading in readings}
         return readings
 
