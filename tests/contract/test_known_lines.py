@@ -194,14 +194,15 @@ def past_announcing(store: DynamoStore, change: Change) -> None:
         bounds.returned = right  # type: ignore[method-assign]
 
 
+@pytest.mark.parametrize("ago", [0, 1, GRACE])
 @pytest.mark.parametrize("project", ["", "vision"])
 def test_a_submission_under_way_during_a_load_is_not_missed(
-    store: DynamoStore, other: DynamoStore, look: Look, project: str
+    store: DynamoStore, other: DynamoStore, look: Look, project: str, ago: int
 ) -> None:
     """It has touched the line; the reading lacks the job, which then comes behind the others."""
     waits(store, "first", project=project, **PARTS)
     look(LATER)
-    new = a_job("second", project=project, entry_time=LATER, **PARTS)
+    new = a_job("second", project=project, entry_time=LATER - ago, **PARTS)
     other.jobs._touch([new], opens_line=True, opener="")
     assert names(look(LATER)) == {"first"}
     other.jobs._touch = lambda *_, **__: None  # type: ignore[method-assign]

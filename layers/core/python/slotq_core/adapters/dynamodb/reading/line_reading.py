@@ -105,7 +105,7 @@ class KnownLine:
         """
         if line.broken or not (line.returned is None or line.returned < self.at - GRACE):
             return None
-        if self.ended and (complete or self._none_is_coming(line)):
+        if complete or self._none_is_coming(line):
             return self
         latest = first_key(parsed(line.name).rank, self.at - GRACE)
         if self.enough and self.items and self.items[-1]["sk"]["S"] < latest:
