@@ -196,7 +196,7 @@ def _known_whatever_returns() -> Iterator[None]:
     right = KnownLine.as_of
 
     def wrong(known: KnownLine, line: StoredLine, **more: Any) -> KnownLine | None:
-        return right(known, replace(line, returned=None), **more)
+        return right(known, replace(line, returned=known.line.returned), **more)
 
     with patch.object(KnownLine, "as_of", wrong):
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -86,6 +86,8 @@ class Reading:
 class KnownLine:
     """The first items of a line, as a load has read them."""
 
+    line: StoredLine
+    """As read before them."""
     at: int
     """When (ms) the load began."""
     items: Sequence[Item]
@@ -103,7 +105,8 @@ class KnownLine:
         A job comes by a return, which the line's item announces (`layout.lines`), or by a
         submission, with an order key not far from the present.
         """
-        if line.broken or not (line.returned is None or line.returned < self.at - GRACE):
+        lately = line.returned is not None and line.returned >= self.at - GRACE
+        if line.broken or lately or line.returned != self.line.returned:
             return None
         if complete or self._none_is_coming(line):
             return self
@@ -116,24 +119,33 @@ class KnownLine:
         """Whether the last submission came long before these items were read. Each to a counted
         line touches the line; to another line, it may rely on a touch of `TOUCH_KEPT` before."""
         since = self.at - GRACE - (0 if is_counted(line.name) else TOUCH_KEPT)
-        return line.touched is not None and line.touched < since
+        return line.touched == self.line.touched and (line.touched or since) < since
 
 
 class KnownLines:
-    """The first jobs of the lines that the last load has read, also for its plan. The next load
-    reads only their items, a hundred a call."""
+    """The first jobs of lines, as the last load has read them. The next load reads only their
+    items, a hundred a call: of the lines that each load reads, and of those that the last plan has
+    asked for, because the next one will probably ask for them."""
 
     def __init__(self, calls: TableCalls, in_parallel: InParallel) -> None:
         self._calls, self._in_parallel = calls, in_parallel
         self._last: dict[str, KnownLine] = {}
         self._next: dict[str, KnownLine] = {}
+        self._asked: set[str] = set()
 
     def still(
-        self, lines: Iterable[StoredLine], groups: Iterable[Group], seen: AbstractSet[str]
+        self,
+        lines: Iterable[StoredLine],
+        unread: Container[str],
+        groups: Iterable[Group],
+        seen: AbstractSet[str],
     ) -> dict[str, KnownLine]:
-        """Begin a load with these lines. Return what has stayed the same of those that the last
-        load has read. `groups`: those of the lines; `seen`: the jobs that hold or claim slots."""
+        """Begin a load with these lines. Return what has stayed the same of them. `unread`: the
+        lines that have a stand-in; `groups`: those of the lines; `seen`: the jobs that hold or
+        claim slots."""
         self._last, self._next = self._next, {}
+        asked, self._asked = self._asked, set()
+        lines = [line for line in lines if line.name in asked or line.name not in unread]
         complete = self._complete(groups, seen)
         known = {
             line.name: still
@@ -162,11 +174,15 @@ class KnownLines:
             if group.max_parallel is None and (known[group.name] | seen).issuperset(group.members)
         }
 
+    def ask(self, name: str) -> None:
+        """Note that a plan has asked for this line."""
+        self._asked.add(name)
+
     def keep(self, name: str) -> None:
         """Keep what has stayed the same for the next load."""
         self._next[name] = self._last[name]
 
-    def note(self, reading: Reading, needed: int | None, now: int) -> None:
+    def note(self, reading: Reading, line: StoredLine, needed: int | None, now: int) -> None:
         """Keep the first jobs of a line for the next load: as many as a plan needs to begin. Where
         these are many, reading them one by one would cost more than reading the line."""
         if len(reading.every) != len(reading.items):
@@ -176,7 +192,8 @@ class KnownLines:
             names = {job.name for job in reading.jobs[:needed]}
             count = 1 + max(n for n, job in enumerate(reading.every) if job.name in names)
         if count <= FIRST_JOBS:
-            self._next[reading.line] = KnownLine(
+            self._next[line.name] = KnownLine(
+                line=line,
                 at=now,
                 items=reading.items[:count],
                 jobs=reading.every[:count],

@@ -92,7 +92,9 @@ class WaitingLines:
     def read_first(self, sieve: Sieve) -> list[Found]:
         """Read the first jobs of every line without a stand-in; remove lines that have long been
         empty."""
-        self._still = self._known.still(self._lines.values(), self._groups.values(), self._seen)
+        self._still = self._known.still(
+            self._lines.values(), self.stand_ins, self._groups.values(), self._seen
+        )
         readings = self._read([line for line in self._lines if line not in self.stand_ins], sieve)
         self._remove_empty(readings)
         return [self._found(reading) for reading in readings]
@@ -117,6 +119,7 @@ class WaitingLines:
         if line is None:
             line, after = line_of(need.after), order_key(need.after)
             return self._reader.read_on(line, after, need.count, self._seen, sieve)
+        self._known.ask(line)
         if line not in self._readings:
             also = () if line in self._still else self._asked_next(need.after)
             self._read([line, *also], sieve)
@@ -144,7 +147,8 @@ class WaitingLines:
             if reading.known:
                 self._known.keep(reading.line)
             else:
-                self._known.note(reading, self._needed(reading.line), self._now)
+                line = self._lines[reading.line]
+                self._known.note(reading, line, self._needed(line.name), self._now)
         self._readings |= {reading.line: reading for reading in readings}
         return readings
 
