@@ -29,6 +29,7 @@ from benchmarks.live import (
     limits,
     passes,
     projects,
+    shapes,
     submissions,
 )
 
@@ -70,6 +71,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
+        "shapes": lambda: shapes.measure(short=short),
         "groups": groups.measure,
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
