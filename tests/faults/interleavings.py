@@ -279,6 +279,16 @@ def a_group(name: str, *jobs: str, max_parallel: int = 1) -> tuple[str, Handler]
     )
 
 
+def a_batch(*jobs: str) -> tuple[str, Handler]:
+    return f"submit batch {' '.join(jobs)}", lambda world: world.submit_batch(*jobs)
+
+
+def a_batch_and_its_pass(*jobs: str) -> tuple[str, Handler]:
+    """The pass that the batch requests runs while other handlers still work."""
+    label, act = a_batch(*jobs)
+    return f"{label} and its pass", and_its_pass(act)
+
+
 def begun_in_part(name: str, *jobs: str) -> Handler:
     """Almost an hour ago a handler died after it had stored the first member of this group."""
 
@@ -356,13 +366,18 @@ A_PASS_WITH_NEWS: tuple[str, Handler] = ("pass with news", a_pass_with_news)
 def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
     """The pass that the submission requests runs while other handlers still work."""
 
-    def act(world: World) -> None:
-        world.submit(name, **fields)
+    label, act = a_submit(name, **fields)
+    return f"{label} and its pass", and_its_pass(act)
+
+
+def and_its_pass(act: Handler) -> Handler:
+    def both(world: World) -> None:
+        act(world)
         world.clock.set(world.clock.now() + SOON)
         for run_pass in world.take_due("pass"):
             run_pass()
 
-    return f"submit {name} and its pass", act
+    return both
 
 
 def later(seconds: float, handler: tuple[str, Handler]) -> tuple[str, Handler]:
@@ -651,6 +666,32 @@ ALONE: tuple[Case, ...] = (
         work={"a": Work(runtime=25_000), "b": Work(runtime=25_000)},
         bound=1,
         leases=False,
+    ),
+    Case(
+        "the_same_batch_twice",
+        begun(),
+        (a_batch("a", "b", "c"), a_batch("a", "b", "c"), A_TICK),
+        ends(a=C, b=C, c=C),
+        pools=(pool(slots=2),),
+        bound=1,
+        leases=False,
+        most_actions=8,
+    ),
+    Case(
+        "two_batches_with_a_common_name",
+        begun(),
+        (a_batch("a", "b"), a_batch("c", "b!", "d after c")),
+        ends(a=C, b=C, c=C, d=C),
+        pools=(pool(slots=3),),
+        leases=False,
+    ),
+    Case(
+        "a_batch_beside_a_pass_that_ends",
+        stored("x"),
+        (A_PASS, a_batch_and_its_pass("a", "b")),
+        ends(x=C, a=C, b=C),
+        pools=(pool(slots=3),),
+        soon=("x", "a", "b"),
     ),
     Case(
         "the_same_group_twice",

@@ -44,10 +44,11 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.amend import ChangedJob
 from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
-from slotq_core.operations.jobs import groups
+from slotq_core.operations.jobs import batches, groups
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweeps import SweepGoals
@@ -63,7 +64,7 @@ from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from slotq_core.storage.ends import record_of
 from tests.faults import broken_gangs, crashes, interleavings
 from tests.faults.branches import tried
-from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
+from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, THROTTLED, TOLD, Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.promises import (
     ATTEMPTS,
@@ -693,6 +694,48 @@ def _unfinished_groups_are_left() -> AbstractContextManager[Any]:
     return patch.object(groups.GroupsOfJobs, "finish", lambda *_, **__: ())
 
 
+def _any_job_of_the_name_is_the_batchs() -> AbstractContextManager[Any]:
+    """A batch takes whatever is stored under a name for the job that it submits."""
+
+    def wrong(self: Any, number: int, known: Job) -> bool:
+        self._done(number, ChangedJob(job=known, written=False))
+        return True
+
+    return patch.object(batches._Batch, "_found", wrong)
+
+
+def _a_batch_answers_before_it_is_stored() -> AbstractContextManager[Any]:
+    """A refused transaction of a batch is taken for a stored one."""
+    right = batches._Batch._stores
+
+    def wrong(self: Any, part: Any, configuration: Any) -> bool:
+        if not right(self, part, configuration):
+            for number, admitted in part:
+                self._done(number, ChangedJob(job=admitted.job, written=True))
+        return True
+
+    return patch.object(batches._Batch, "_stores", wrong)
+
+
+def _a_batch_asks_for_no_pass() -> AbstractContextManager[Any]:
+    right = batches.Batches.submit
+
+    def wrong(self: Any, *args: Any, **more: Any) -> Any:
+        with patch.object(self, "_wake", lambda: None):
+            return right(self, *args, **more)
+
+    return patch.object(batches.Batches, "submit", wrong)
+
+
+def _a_batch_refuses_what_comes_behind_an_untried_job() -> AbstractContextManager[Any]:
+    right = batches._waves
+
+    def wrong(members: Any) -> Any:
+        return [dict.fromkeys(wave, ()) for wave in right(members)]
+
+    return patch.object(batches, "_waves", wrong)
+
+
 @contextmanager
 def _refusals_do_not_count() -> Iterator[None]:
     for_ever = 10**9
@@ -791,6 +834,30 @@ MUTANTS: tuple[Mutant, ...] = (
         _unfinished_groups_are_left,
         crash("a_sweep_is_stored_in_parts", SILENT),
         CONVERGENT,
+    ),
+    Mutant(
+        "any job of the name is the batch's",
+        _any_job_of_the_name_is_the_batchs,
+        race("two_batches_with_a_common_name"),
+        LOST,
+    ),
+    Mutant(
+        "a batch answers before it is stored",
+        _a_batch_answers_before_it_is_stored,
+        race("two_batches_with_a_common_name"),
+        LOST,
+    ),
+    Mutant(
+        "a batch asks for no pass",
+        _a_batch_asks_for_no_pass,
+        race("a_batch_beside_a_pass_that_ends"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a batch refuses what comes behind an untried job",
+        _a_batch_refuses_what_comes_behind_an_untried_job,
+        crash("a_batch_is_stored_in_parts", TOLD, kind=THROTTLED, first=35),
+        LOST,
     ),
     Mutant(
         "no group looks for an opening",

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from slotq.local.services.expressions import Item
 from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
 from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES
@@ -26,7 +27,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
 from tests.faults.whole_gangs import GANG, WholeGangs
 

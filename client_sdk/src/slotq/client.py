@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.earlier_names import EarlierNames
+from slotq.groups.batches import BatchCalls
 from slotq.groups.group_calls import GroupCalls
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.job_calls import JobCalls
@@ -18,7 +19,7 @@ from slotq.jobs.submission import Awaited, JobSettings, dependencies, settings_t
 from slotq.queue_calls import ConfigurationCalls, PoolCalls, ProjectCalls, ServiceCalls, UsageCalls
 from slotq.sweeps.sweep import SweepCalls
 from slotq.transport import discovery
-from slotq.transport.connection import Connection, to_stderr
+from slotq.transport.connection import to_stderr
 from slotq.transport.signed_http import Transport
 from slotq_core.wire.views.jobs import JobView
 
@@ -26,7 +27,7 @@ QueuedJobs = list[QueuedJob]
 """Named here, for `list` within the class is one of its methods."""
 
 
-class QueueClient(Connection, EarlierNames):
+class QueueClient(BatchCalls, EarlierNames):
     """Calls the queue's API. The daily verbs are methods; all others are grouped by noun:
     `queue.jobs.cancel("job1")`, `queue.pools.set("p5", {"slots": 4})`.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from slotq.cli.app import App
-from slotq.errors import NoDryRuns
+from slotq.cli.app import App, Failure
+from slotq.errors import NoDryRuns, Refused
 from slotq_core.model.reasons import units
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
@@ -36,6 +37,26 @@ def show_dry_run(app: App, submission: Any, found: JobView | GroupView | None) -
     click.echo(f"nothing was submitted; {_said(found) if found else _NOT_ASKED}", err=True)
     for warning in dict.fromkeys(text for job in _jobs(found) for text in job.warnings):
         click.echo(f"warning: {warning}", err=True)
+
+
+def show_dry_runs(app: App, requests: Sequence[Any], put: Callable[[Any], JobView]) -> None:
+    """Print what would be submitted, and on stderr what the queue would refuse. `put` makes the dry
+    submission of one request. Exits with the code of the first refusal."""
+    click.echo(json.dumps(requests, indent=2))
+    failed: list[Failure] = []
+    for request in requests:
+        try:
+            if asked(partial(put, request)) is None:
+                click.echo(f"nothing was submitted; {_NOT_ASKED}", err=True)
+                return
+        except Refused as error:
+            failed.append(app.fail(error))
+            failed[-1].show()
+    if not app.json:
+        taken, of = len(requests) - len(failed), units(len(requests), "jobs")
+        click.echo(f"nothing was submitted; the queue would take {taken:,} of {of}", err=True)
+    if failed:
+        raise click.exceptions.Exit(failed[0].exit_code)
 
 
 def _said(found: JobView | GroupView) -> str:

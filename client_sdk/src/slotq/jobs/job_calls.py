@@ -21,7 +21,13 @@ from slotq.errors import (
 )
 from slotq.jobs.rendering import JobList
 from slotq.jobs.sagemaker_model import check
-from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, with_tags
+from slotq.jobs.submission import (
+    collector_of,
+    jsonable,
+    settings_tags,
+    with_dependencies,
+    with_tags,
+)
 from slotq.jobs.verbs import Value, VerbsByName, change_of
 from slotq.transport.answers import error_of_one
 from slotq.transport.connection import ConnectedCalls
@@ -133,17 +139,25 @@ class JobCalls(SubmissionCalls, VerbsByName):
     def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
         """Put a CreateTrainingJob request into the queue (`QueueClient.submit`)."""
         (prepared,) = self._prepared([request])
+        batch = collector_of(self._connection)
+        if batch is not None and not dry_run:
+            return batch.collect(self._checked(prepared))
         return self._put(prepared, dry_run=dry_run)
 
-    def _put(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
+    def _checked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request in JSON form. Raises InvalidRequest with every fault that is found here."""
         request = jsonable(request)
-        body = json.dumps(request).encode()
-        if len(body) > MAX_BODY:
+        size = len(json.dumps(request).encode())
+        if size > MAX_BODY:
             raise InvalidRequest(
-                f"the request has {len(body):,} bytes, and the limit is {MAX_BODY:,}: move "
+                f"the request has {size:,} bytes, and the limit is {MAX_BODY:,}: move "
                 "large values (hyperparameters, environment) to S3"
             )
         check(request)
+        return {**request}
+
+    def _put(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
+        body = json.dumps(self._checked(request)).encode()
         query = self._query(dry_run=dry_run)
         return self._patiently(
             lambda: self._read(JobView, "POST", "/add-job", query=query, body=body),

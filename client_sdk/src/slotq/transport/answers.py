@@ -143,13 +143,24 @@ def error_in(answer: HttpAnswer, *, config: Config, signed: bool) -> SlotQError:
     )
 
 
-def error_of_one(view: ErrorView) -> SlotQError:
-    """The exception for one job of a bulk change that failed."""
+def error_of_one(view: ErrorView, *, place: str = "", retry_after: int | None = None) -> SlotQError:
+    """The exception for one of several jobs that failed, as if it had been alone in the request.
+    `place`: where it was."""
+    message = view.message.removeprefix(f"{place}: ")
     if view.code == RequestWithheld.code:
-        return NotAllowed(view.message)
+        return NotAllowed(message)
     if view.code in {NOT_REACHED, "internal_error"}:
-        return Unavailable(view.message)
-    return REFUSALS.get(view.code, Refused)(view.message, field=view.field)
+        return Unavailable(message)
+    kind, field = REFUSALS.get(view.code, Refused), _path_in(view.field, place)
+    if issubclass(kind, LimitReached):
+        return kind(message, field=field, retry_after=retry_after or 60)
+    faults = tuple((_path_in(fault.path, place), fault.message) for fault in view.faults)
+    return kind(message, field=field, faults=faults)
+
+
+def _path_in(path: str, place: str) -> str:
+    """The path of a field below the place."""
+    return "" if path == place else path.removeprefix(f"{place}.")
 
 
 def _refusal(

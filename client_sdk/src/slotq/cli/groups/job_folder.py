@@ -52,7 +52,8 @@ class FileOrFolder(Word):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and Path(value).is_dir():
             return Path(value)
-        return click.File(encoding="utf-8-sig").convert(value, param, ctx)
+        # Opened when it is read: a process has few files open at once.
+        return click.File(encoding="utf-8-sig", lazy=True).convert(value, param, ctx)
 
 
 def option_of(name: str) -> str:

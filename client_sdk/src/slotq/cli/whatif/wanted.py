@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import click
 import yaml
 
-from slotq.cli.verbs.request_file import from_file
+from slotq.cli.verbs.request_file import read_object
 from slotq.cli.words import PRIORITY, Seconds
 from slotq.client import QueueClient
 from slotq.document.yaml_file import NOT_YAML
@@ -92,7 +92,7 @@ def with_new_jobs(
     requests = []
     for file in files:
         tags = settings_tags(priority=config.priority, project=config.project)
-        request = with_tags(from_file(file, None), tags)
+        request = with_tags(read_object(file), tags)
         check(jsonable(request))
         requests.append(request)
     news = [_of_request(request, me) for request in requests]
