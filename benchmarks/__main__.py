@@ -31,6 +31,7 @@ from benchmarks.live import (
     open_page,
     passes,
     projects,
+    shapes,
     submissions,
 )
 
@@ -72,6 +73,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
+        "shapes": lambda: shapes.measure(short=short),
         "groups": groups.measure,
         "batches": groups.measure_batches,
         "life": life.measure,

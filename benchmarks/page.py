@@ -111,6 +111,14 @@ def _project_passes(versions: Versions) -> Rows:
             yield [f"{name}: {kind}", *_cells(versions, path, _MUCH)]
 
 
+def _shapes(versions: Versions) -> Rows:
+    """Each kind of pass, in each shape of queue."""
+    yield ["", *_MUCH.values()]
+    for name, kinds in _now(versions)["shapes"].items():
+        for kind in kinds:
+            yield [f"{name}: {kind}", *_cells(versions, ("shapes", name, kind), _MUCH)]
+
+
 def _project_submissions(versions: Versions) -> Rows:
     yield ["", *_MUCH.values()]
     for name in _now(versions)["projects"]["submissions"]:
@@ -247,6 +255,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "passes": ("passes", _passes),
     "kinds of pass": ("passes", _kinds),
     "project passes": ("projects", _project_passes),
+    "shapes": ("shapes", _shapes),
     "cpu": ("cpu", _cpu),
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),

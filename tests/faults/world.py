@@ -566,7 +566,6 @@ class World:
             **self._settings,
         )
         store.jobs._touched = self._touched
-        store.worlds._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
         return QueueManager(
             store=store,
             training=training,
