@@ -40,7 +40,7 @@
     OPENING             <group>                   a group's submission until its record is kept
     PARTS               PARTS                     a decision about a group that is not finished yet
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
-    SCHEDULER           WAKE                      generation, seen; the lease: holder, until
+    SCHEDULER           WAKE                      generation, seen, moves; the lease: holder, until
     SCHEDULER           <task>                    when a periodic task is due next
     SCHEDULER           RESTORED                  the last restore of this table from a copy:
                                                   `copiedAt` and `restoredAt`, as ISO 8601
@@ -105,6 +105,10 @@ that names them, on the condition that no other handler was faster. USAGE items 
 Notifications. One transaction puts a message's TOLD item, on the condition that none exists, the
 message itself in PENDING, and the count for the digest. A message leaves PENDING when its receiver
 has taken it, so one whose sender dies is sent again. TOLD items expire after a month.
+
+The version of what people see is `generation` with `moves`. A handler that has changed something
+moves one of them by its next write of WAKE, or else by a write at its end. So one read says that
+nothing has changed, unless a lease is held: its holder moves the version when it ends the lease.
 
 Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
 submissions never collide with passes there. Only an audit subtracts the jobs that have left the
