@@ -946,7 +946,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a pass mends what a change in parts has made of a ledger",
         _no_ledger_awaits_a_revision,
-        race("pools_go_in_parts_beside_a_pass"),
+        race("pools_go_in_parts_beside_a_pass", first={9: 1, 64: 2}),
         CAPACITY,
     ),
     Mutant(
