@@ -757,6 +757,15 @@ def _refusals_do_not_count() -> Iterator[None]:
         yield
 
 
+def _no_ledger_awaits_a_revision() -> AbstractContextManager[Any]:
+    """Passes take the ledgers of a change in parts for broken ones."""
+    return patch("slotq_core.adapters.dynamodb.held_slots.since_of", lambda _: 0)
+
+
+def _no_change_is_taken_back() -> AbstractContextManager[Any]:
+    return patch.object(dynamodb_configuration.DynamoConfiguration, "take_back", lambda *_: None)
+
+
 def _any_ledger_is_sound() -> AbstractContextManager[Any]:
     right = items.ledger_of
 
@@ -933,6 +942,24 @@ MUTANTS: tuple[Mutant, ...] = (
         without_condition(dynamodb_ledger_expressions, "change_use"),
         race("two_passes_decide_differently"),
         CAPACITY,
+    ),
+    Mutant(
+        "a pass mends what a change in parts has made of a ledger",
+        _no_ledger_awaits_a_revision,
+        race("pools_go_in_parts_beside_a_pass"),
+        CAPACITY,
+    ),
+    Mutant(
+        "a change in parts ends that was taken back",
+        without_condition(dynamodb_expressions, "next_revision", "changing"),
+        race("a_change_in_parts_is_taken_back_while_its_handler_sleeps"),
+        CAPACITY,
+    ),
+    Mutant(
+        "nobody takes a change back",
+        _no_change_is_taken_back,
+        crash("the_pools_change_in_parts", SILENT),
+        CONVERGENT,
     ),
     Mutant(
         "a name may be given twice",

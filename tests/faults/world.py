@@ -23,6 +23,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout.items import write_restore
 from slotq_core.adapters.dynamodb.layout.table import job_key, restored_key
 from slotq_core.adapters.dynamodb.layout.validation import whole_job
@@ -379,6 +380,18 @@ class World:
         store.configuration.change(pools, who="campaign", now=self.clock.now())
         store.scheduler.bump()
 
+    def configure_in_parts(self, *pools: Pool, tries: int = 3) -> None:
+        """An operator changes the pools, by a handler whose transactions have few actions."""
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            store = manager._store
+            assert isinstance(store, DynamoStore)
+            configuration = DynamoConfiguration(store.configuration._calls, most_actions=4)
+            configuration.change(pools, who="campaign", now=self.clock.now())
+            store.scheduler.bump()
+
+        self._user("configure in parts", ask, tries)
+
     def share(self, sharing: Sharing) -> None:
         """An operator changes the projects."""
         store = DynamoStore(self.dynamo, TABLE)
@@ -553,7 +566,6 @@ class World:
             **self._settings,
         )
         store.jobs._touched = self._touched
-        store.worlds._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
         return QueueManager(
             store=store,
             training=training,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.live import life, open_page, passes, projects, submissions
+from benchmarks.live import life, open_page, passes, projects, shapes, submissions
 from benchmarks.live.passes import settled
 from benchmarks.live.queues import Size, queue
 from benchmarks.promises import broken
@@ -27,6 +27,10 @@ def test_a_submission_costs_the_same_in_every_queue(name: str):
 
 def test_projects_cost_a_pass_and_a_submission_nothing_more():
     kept({"projects": projects.measure(short=True)})
+
+
+def test_a_pass_costs_few_calls_in_a_queue_of_every_kind():
+    kept({"shapes": shapes.measure(short=True)})
 
 
 def test_a_look_at_a_job_reads_its_record_and_the_lines_once():

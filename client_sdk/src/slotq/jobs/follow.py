@@ -10,7 +10,9 @@ from slotq.jobs.notices import Output, Trouble, Warned, one_line
 from slotq.jobs.progress_bar import in_words
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
 
 if TYPE_CHECKING:
     from slotq.jobs.rendering import JobList

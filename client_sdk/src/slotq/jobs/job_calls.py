@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from slotq.errors import (
@@ -20,7 +20,6 @@ from slotq.errors import (
     UnexpectedAnswer,
 )
 from slotq.jobs.rendering import JobList
-from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import (
     collector_of,
     jsonable,
@@ -36,9 +35,11 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
-from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.verbs import Verb
 
 MOST_AT_ONCE = 1_000
 """Largest number of jobs in one answer of the queue."""
@@ -159,6 +160,8 @@ class JobCalls(SubmissionCalls, VerbsByName):
                 f"the request has {size:,} bytes, and the limit is {MAX_BODY:,}: move "
                 "large values (hyperparameters, environment) to S3"
             )
+        from slotq.jobs.sagemaker_model import check
+
         check(request)
         return {**request}
 

@@ -6,17 +6,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq.cli.top.draw import Frame, lines
-from slotq.cli.top.keyboard import KeySource
 from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, with_message
-from slotq.client import QueueClient
 from slotq.errors import SlotQError
 from slotq.jobs.follow import Pace
 from slotq.jobs.job_calls import MOST_AT_ONCE
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from slotq.cli.top.keyboard import KeySource
+    from slotq.client import QueueClient
 
 AT_FIRST = 200
 """How many jobs to ask for, and how many more at the end of the list: they cost what is shown."""

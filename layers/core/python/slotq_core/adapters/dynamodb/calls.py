@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from botocore.exceptions import (
@@ -31,6 +32,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
+from slotq_core.ports.surroundings import InParallel
 
 
 class Contended(Conflict):
@@ -206,6 +208,11 @@ class TableCalls:
                 raise Unavailable("DynamoDB answered for none of the items")
             waiting = [*map(key_of, left), *waiting]
         return found
+
+    def items_at_once(self, keys: Sequence[Key], in_parallel: InParallel) -> dict[Key, Item]:
+        """As `items`, with its calls at once."""
+        parts = [keys[at : at + MAX_KEYS] for at in range(0, len(keys), MAX_KEYS)]
+        return dict(chain.from_iterable(found.items() for found in in_parallel(self.items, parts)))
 
     def query(
         self,

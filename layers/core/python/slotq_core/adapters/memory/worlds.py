@@ -20,6 +20,7 @@ from slotq_core.ports.stored import MOST_AHEAD, Ahead, Ledger, World
 from slotq_core.storage.ends import end_of
 from slotq_core.storage.order_keys import order_key
 from slotq_core.storage.snapshots import (
+    FIRST_JOBS,
     MAX_DUE,
     due_and_ended,
     due_part,
@@ -57,9 +58,10 @@ class MemoryWorlds:
         named = {line: Line.parse(line).group for line in self._state.index.lines()}
         groups = self._groups_of(named.values(), now)
         for line in (line for line, group in named.items() if not group or group in groups):
-            count = read_at_first(
+            needed = read_at_first(
                 Line.parse(line), self._state.pools, groups, by_user=apart, shares=shares
             )
+            count = None if needed is None else max(FIRST_JOBS, needed)
             found = self._read_on(line, None, count, seen)
             first += found.jobs
             if found.behind:
