@@ -28,8 +28,10 @@ from benchmarks.live import (
     groups,
     life,
     limits,
+    open_page,
     passes,
     projects,
+    shapes,
     submissions,
 )
 
@@ -71,9 +73,11 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
+        "shapes": lambda: shapes.measure(short=short),
         "groups": groups.measure,
         "batches": groups.measure_batches,
         "life": life.measure,
+        "open page": lambda: open_page.measure(short=short),
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),
         "cold start": lambda: cold_start.measure(

@@ -115,6 +115,14 @@ def _project_passes(versions: Versions) -> Rows:
             yield [f"{name}: {kind}", *_cells(versions, path, _MUCH)]
 
 
+def _shapes(versions: Versions) -> Rows:
+    """Each kind of pass, in each shape of queue."""
+    yield ["", *_MUCH.values()]
+    for name, kinds in _now(versions)["shapes"].items():
+        for kind in kinds:
+            yield [f"{name}: {kind}", *_cells(versions, ("shapes", name, kind), _MUCH)]
+
+
 def _project_submissions(versions: Versions) -> Rows:
     yield ["", *_MUCH.values()]
     for name in _now(versions)["projects"]["submissions"]:
@@ -130,6 +138,14 @@ def _life(versions: Versions) -> Rows:
             times = f"{call['times']} × " if call["times"] > 1 else ""
             units = [_text(call["read_units"]), _text(call["write_units"])]
             yield ["" if number else step, times + call["call"], call["items"], *units]
+
+
+def _open_page(versions: Versions) -> Rows:
+    names = {"calls": "calls", "read_units": "read units", "kilobytes": "KB before compression"}
+    yield ["in a minute", *names.values()]
+    for name, looks in _now(versions)["open page"].items():
+        for look in looks:
+            yield [f"{name}: {look}", *_cells(versions, ("open page", name, look), names)]
 
 
 def _emulator(versions: Versions) -> Rows:
@@ -243,10 +259,12 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "passes": ("passes", _passes),
     "kinds of pass": ("passes", _kinds),
     "project passes": ("projects", _project_passes),
+    "shapes": ("shapes", _shapes),
     "cpu": ("cpu", _cpu),
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),
+    "open page": ("open page", _open_page),
     "emulator": ("emulator", _emulator),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
