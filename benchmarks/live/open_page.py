@@ -37,7 +37,7 @@ QUEUES = {
 SHORT = ("30 waiting",)
 CHANGES = 2_000
 """The time (ms) between two changes in a busy queue."""
-MINUTES = 5
+MINUTES = 2
 """How many minutes are measured, after one that is not."""
 _MINUTE = 60_000
 
