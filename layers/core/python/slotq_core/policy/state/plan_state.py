@@ -83,7 +83,6 @@ class PlanState:
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
         self._rooms_of: dict[tuple[tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
-        """By pools and refusals, the rooms in order."""
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
