@@ -24,11 +24,14 @@ from benchmarks.live import (
     burst,
     classic,
     cpu,
+    emulator,
     groups,
     life,
     limits,
+    open_page,
     passes,
     projects,
+    shapes,
     submissions,
 )
 
@@ -70,8 +73,11 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
+        "shapes": lambda: shapes.measure(short=short),
         "groups": groups.measure,
+        "batches": groups.measure_batches,
         "life": life.measure,
+        "open page": lambda: open_page.measure(short=short),
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),
         "cold start": lambda: cold_start.measure(
@@ -82,6 +88,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
     if not short:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
+        parts["emulator"] = emulator.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
     return parts

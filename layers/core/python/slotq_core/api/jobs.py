@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, fitting_views, json_answer, number, switch
 from slotq_core.api.table.of_jobs import FILTERS
-from slotq_core.errors import InvalidRequest, SlotQError
+from slotq_core.errors import InvalidRequest, LimitReached, Refused, SlotQError, Unavailable
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.reports import slow_save
@@ -48,31 +48,50 @@ class JobRoutes:
         status = submissions.submit(submission, request, submitter=submitter)
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
+    def add_many(self) -> Response:
+        from slotq_core.operations.jobs.batches import NewMember
+        from slotq_core.wire.groups.members import parse_batch
+        from slotq_core.wire.job_changes import OutcomesView
+
+        submitter, members = self._request.caller(), parse_batch(self._request.body())
+        outcomes = self._manager().batches.submit(
+            [NewMember(name=name, read=read) for name, read in members], submitter=submitter
+        )
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome.error, Refused):
+                outcome.error.within(f"jobs.{place}")
+        views = [self._outcome(outcome, HTTPStatus.ACCEPTED) for outcome in outcomes]
+        shown = fitting_views(views)
+        left = [self._outcome(_too_much(outcome)) for outcome in outcomes[len(shown) :]]
+        return json_answer(HTTPStatus.OK, OutcomesView(outcomes=[*shown, *left]))
+
     def list_jobs(self) -> Response:
         from slotq_core.operations.jobs.listing import ListCursor, question_of
 
         query = self._request.query()
         states, wanted, limit = _selection(query)
-        lookup, caller, following = self._manager().jobs, self._request.caller(), None
+        lookup, caller = self._manager().jobs, self._request.caller()
         if switch("places", query):
             if "next" in query:
                 raise InvalidRequest("with places there are no further pages", field="next")
-            jobs, more = lookup.first(states, wanted, limit=limit, to=caller)
+            found = lookup.first(states, wanted, limit=limit, to=caller)
         else:
             after = None
             if "next" in query:
                 after = ListCursor.parse(query["next"][-1], question=question_of(states, wanted))
-            jobs, following = lookup.page(states, wanted, limit=limit, after=after, to=caller)
-            more = following is not None
-        views = [*self._warned(lookup.with_progress(jobs))]
+            found = lookup.page(states, wanted, limit=limit, after=after, to=caller)
+        views = [*self._warned(lookup.with_progress(found.statuses))]
         shown = fitting_views(views)
+        more, following = found.more, found.following
         if len(shown) < len(views):
             more = True
             if not switch("places", query):
                 question = question_of(states, wanted)
-                following = ListCursor.behind(jobs[len(shown) - 1].job, question=question)
+                last = found.statuses[len(shown) - 1].job
+                following = ListCursor.behind(last, question=question)
         text = following.text() if following else None
-        return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
+        view = queue_view(shown, more=more, following=text, examined=found.examined)
+        return json_answer(HTTPStatus.OK, view, has_reports=any(job.progress for job in shown))
 
     def change_many(self) -> Response:
         from slotq_core.api.job_changes import change_request_of
@@ -86,18 +105,24 @@ class JobRoutes:
             HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(outcome) for outcome in outcomes])
         )
 
-    def _outcome(self, outcome: ChangeOutcome) -> OutcomeView:
+    def _outcome(self, outcome: ChangeOutcome, success: HTTPStatus = HTTPStatus.OK) -> OutcomeView:
+        """`success`: the status of the answer for one such job alone."""
         from slotq_core.wire.job_changes import OutcomeView
 
-        job = _view(outcome.status) if outcome.status else None
-        error = self._error_view(outcome.error) if outcome.error else None
-        return OutcomeView(name=outcome.name, job=job, error=error)
+        error = outcome.error
+        return OutcomeView(
+            name=outcome.name,
+            job=_view(outcome.status) if outcome.status else None,
+            error=self._error_view(error) if error else None,
+            status=int(_status_of(error) if error else success),
+            retry_after=error.retry_after if isinstance(error, LimitReached) else None,
+        )
 
     def get(self, name: str) -> Response:
         lookup = self._manager().jobs
         status = lookup.status(name, to=self._request.caller())
         (view,) = self._warned(lookup.with_progress([status]))
-        return json_answer(HTTPStatus.OK, view)
+        return json_answer(HTTPStatus.OK, view, has_reports=view.progress is not None)
 
     def _warned(self, statuses: Iterable[Status]) -> Iterator[JobView]:
         return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
@@ -123,6 +148,22 @@ class JobRoutes:
     def views(self, statuses: Iterable[Status]) -> list[JobView]:
         """The jobs as shown, with the progress of those that run."""
         return [*map(_view, self._manager().jobs.with_progress(statuses))]
+
+
+def _status_of(error: SlotQError) -> int:
+    """The HTTP status of an error that left one of several jobs unchanged."""
+    if isinstance(error, Refused):
+        return error.status
+    unavailable = isinstance(error, Unavailable)
+    return HTTPStatus.SERVICE_UNAVAILABLE if unavailable else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _too_much(outcome: ChangeOutcome) -> ChangeOutcome:
+    """An outcome in the place of one that the answer has no room for."""
+    from slotq_core.operations.bulk import ChangeOutcome, NotReached
+
+    error = NotReached("this answer has no room for the job's outcome; send the job again")
+    return ChangeOutcome(name=outcome.name, error=error)
 
 
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, JobFilter, int]:

@@ -65,10 +65,28 @@ JOB_ROUTES = (
     ),
     Route(
         path="/jobs",
+        method="POST",
+        action=Action.SUBMIT,
+        handler=lambda of: of.jobs.add_many,
+        operation="addJobs",
+        summary="Submit up to {MOST_JOBS} independent training jobs",
+        description="The queue submits each job as if it came alone, in the given order: a refused "
+        "job does not stop the others, and a job may come after earlier ones of the same request. "
+        "Each outcome has the job, or the error and the status that the job alone would have got; "
+        "`field` begins with `jobs.` and the job's place. A job for which time ran out is "
+        "`unavailable`: send it again. The same body again returns the same jobs, and goes on with "
+        "the others. A body that cannot be read submits nothing.",
+        body="BatchBody",
+        returns=(Returned(meaning="The outcome of each job", model="OutcomesView"),),
+        errors=(400, 403),
+    ),
+    Route(
+        path="/jobs",
         method="GET",
         action=Action.SEE,
         handler=lambda of: of.jobs.list_jobs,
         operation="listJobs",
+        tagged=True,
         summary="List jobs in the order of the queue: running, waiting by place, ended",
         description="A list that fits in one answer is in the order of the queue, with places, "
         "where at most 1,000 jobs wait. Of a longer one, each answer has one page and the cursor "
@@ -130,6 +148,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.jobs.get,
         operation="getJob",
+        tagged=True,
         summary="Show one job with its place, the reason why it waits, and its attempts",
         returns=(Returned(meaning="The job", model="JobView"),),
         errors=(403, 404),
@@ -176,6 +195,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.groups.list_groups,
         operation="listGroups",
+        tagged=True,
         summary="List the groups, with how many of their members are in each state",
         description="At most {MOST_GROUPS}: those with the latest members.",
         query=(
@@ -214,6 +234,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.groups.get,
         operation="getGroup",
+        tagged=True,
         summary="Show a group with its members, and why a gang waits",
         query=(
             Parameter(
