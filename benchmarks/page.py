@@ -64,10 +64,14 @@ Rows = Iterator[Sequence[str]]
 
 
 def _promises(versions: Versions) -> Rows:
-    yield ["", *versions, "must reach"]
-    for promise in PROMISES:
-        values = [promise.value(parts) for parts in versions.values()]
-        yield [promise.what, *map(_text, values), promise.bound]
+    values = {
+        version: found
+        for version, parts in versions.items()
+        if any(found := [promise.value(parts) for promise in PROMISES])
+    }
+    yield ["", *values, "must reach"]
+    for number, promise in enumerate(PROMISES):
+        yield [promise.what, *(_text(found[number]) for found in values.values()), promise.bound]
 
 
 def _passes(versions: Versions) -> Rows:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from slotq.local.services.expressions import Item
 from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
-from slotq_core.adapters.dynamodb.layout.sharing_text import unpacked
 from slotq_core.adapters.dynamodb.layout.table import (
     HEALTH,
     JOB,
@@ -27,6 +26,7 @@ from slotq_core.adapters.dynamodb.layout.table import (
     sharing_key,
     wake_key,
 )
+from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
