@@ -61,8 +61,9 @@ after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold 
 there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items do
 not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
 partition also sets the ledger's `activity` to a new value, or counts `facts` (for HEALTH): while
-the ledger is unchanged, a cached reading of the partition is still valid (`pool_reading`). The transaction that makes a job yield to
-a time slice is one of these, so YIELD items are as old as the ledger or older.
+the ledger is unchanged, a cached reading of the partition is still valid (`pool_reading`). The
+transaction that makes a job yield to a time slice is one of these, so YIELD items are as old as the
+ledger or older.
 
 Jobs that come after others. The submission of such a job requires that each awaited job lives and
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
