@@ -24,9 +24,11 @@ from benchmarks.live import (
     burst,
     classic,
     cpu,
+    emulator,
     groups,
     life,
     limits,
+    open_page,
     passes,
     projects,
     shapes,
@@ -75,6 +77,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "groups": groups.measure,
         "batches": groups.measure_batches,
         "life": life.measure,
+        "open page": lambda: open_page.measure(short=short),
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),
         "cold start": lambda: cold_start.measure(
@@ -85,6 +88,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
     if not short:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
+        parts["emulator"] = emulator.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
     return parts

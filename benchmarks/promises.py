@@ -36,6 +36,7 @@ class Promise:
 
 _LINES = ("passes", "2,000 lines", "one decision")
 _PROJECTS = ("projects", "passes", "*")
+_OPEN = ("open page", "5,000 waiting, 100 lines", "*")
 _SHARED = ("projects", "submissions", "*")
 _EVERYTHING = ("shapes", "50 projects with everything, 20 pools, 122 groups", "one decision")
 PROMISES = (
@@ -69,6 +70,7 @@ PROMISES = (
     Promise("calls of 1,000 single jobs in a batch", ("batches", "*", "calls"), 200),
     Promise("write units of each", ("batches", "*", "write_units_of_one"), 10),
     Promise("calls of a job's life", ("life", "calls"), 30),
+    Promise("read units of an open page in a minute, 5,000 wait", (*_OPEN, "read_units"), 300),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False
     ),

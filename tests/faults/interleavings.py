@@ -320,6 +320,15 @@ def a_requeue(name: str, attempt: int = 1) -> tuple[str, Handler]:
     return f"requeue {name}", lambda world: world.requeue(name, attempt)
 
 
+FOUR_POOLS = tuple(map(pool, "pqrh"))
+A_CHANGE_IN_PARTS: tuple[str, Handler] = (
+    "three pools go",
+    lambda world: world.configure_in_parts(pool(slots=2), tries=1),
+)
+ANOTHER_CHANGE_IN_PARTS: tuple[str, Handler] = (
+    "all pools grow",
+    lambda world: world.configure_in_parts(*(pool(name, 3) for name in "pqrh"), tries=1),
+)
 A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
 A_WAKE: tuple[str, Handler] = ("wake", lambda world: world.wake())
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
@@ -916,6 +925,32 @@ ALONE: tuple[Case, ...] = (
         pools=(pool(suspend_grace=20_000),),
         work={"low": Work(runtime=100_000, stop=10_000, release=5_000)},
         bound=1,
+        leases=False,
+    ),
+    Case(
+        "pools_go_in_parts_beside_a_pass",
+        stored("a", "b", pools="q,r"),
+        (A_CHANGE_IN_PARTS, A_PASS, A_PASS),
+        ends(a={C, S.PENDING}, b={C, S.PENDING}),
+        pools=FOUR_POOLS,
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "two_changes_in_parts",
+        stored("a", pools="q,r"),
+        (A_CHANGE_IN_PARTS, ANOTHER_CHANGE_IN_PARTS, A_PASS),
+        ends(a={C, S.PENDING}),
+        pools=FOUR_POOLS,
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "a_change_in_parts_is_taken_back_while_its_handler_sleeps",
+        stored("a", pools="q,r"),
+        (A_CHANGE_IN_PARTS, later(25, A_TICK)),
+        ends(a={C, S.PENDING}),
+        pools=FOUR_POOLS,
         leases=False,
     ),
     Case(

@@ -67,6 +67,7 @@ from tests.faults.branches import tried
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, THROTTLED, TOLD, Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.promises import (
+    ANNOUNCED,
     ATTEMPTS,
     BLAMELESS,
     CAPACITY,
@@ -332,6 +333,16 @@ def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:
         return built
 
     return patch.object(dynamodb_expressions, "bump_and_take_lease", wrong)
+
+
+def _changes_are_not_announced() -> AbstractContextManager[Any]:
+    """What calls for no pass moves no version."""
+    return patch.object(DynamoScheduler, "announce", lambda _: None)
+
+
+def _passes_are_not_announced() -> AbstractContextManager[Any]:
+    """A pass ends its lease as if it had changed nothing."""
+    return patch.object(dynamodb_expressions, "also_moves", lambda expression: expression)
 
 
 def _touches_remembered_too_long() -> AbstractContextManager[Any]:
@@ -746,6 +757,15 @@ def _refusals_do_not_count() -> Iterator[None]:
         yield
 
 
+def _no_ledger_awaits_a_revision() -> AbstractContextManager[Any]:
+    """Passes take the ledgers of a change in parts for broken ones."""
+    return patch("slotq_core.adapters.dynamodb.held_slots.since_of", lambda _: 0)
+
+
+def _no_change_is_taken_back() -> AbstractContextManager[Any]:
+    return patch.object(dynamodb_configuration.DynamoConfiguration, "take_back", lambda *_: None)
+
+
 def _any_ledger_is_sound() -> AbstractContextManager[Any]:
     right = items.ledger_of
 
@@ -924,6 +944,24 @@ MUTANTS: tuple[Mutant, ...] = (
         CAPACITY,
     ),
     Mutant(
+        "a pass mends what a change in parts has made of a ledger",
+        _no_ledger_awaits_a_revision,
+        race("pools_go_in_parts_beside_a_pass", first={9: 1, 64: 2}),
+        CAPACITY,
+    ),
+    Mutant(
+        "a change in parts ends that was taken back",
+        without_condition(dynamodb_expressions, "next_revision", "changing"),
+        race("a_change_in_parts_is_taken_back_while_its_handler_sleeps"),
+        CAPACITY,
+    ),
+    Mutant(
+        "nobody takes a change back",
+        _no_change_is_taken_back,
+        crash("the_pools_change_in_parts", SILENT),
+        CONVERGENT,
+    ),
+    Mutant(
         "a name may be given twice",
         without_condition(dynamodb_expressions, "is_new"),
         race("the_same_submit_twice"),
@@ -965,6 +1003,18 @@ MUTANTS: tuple[Mutant, ...] = (
         _touches_remembered_too_long,
         race("submit_beside_a_pass_that_removes_its_line"),
         LOST,
+    ),
+    Mutant(
+        "changes without a pass are hidden from lists",
+        _changes_are_not_announced,
+        crash("submit_and_complete", TOLD),
+        ANNOUNCED,
+    ),
+    Mutant(
+        "a pass hides its changes from lists",
+        _passes_are_not_announced,
+        crash("submit_and_complete", TOLD),
+        ANNOUNCED,
     ),
     Mutant(
         "a bump is merged away",

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from slotq.local.services.expressions import Item
 from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
-from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES
+from slotq_core.adapters.dynamodb.layout.table import (
+    HEALTH,
+    JOB,
+    LINES,
+    revision_key,
+    sharing_key,
+    wake_key,
+)
+from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
@@ -50,6 +58,7 @@ WHOLE = "a group exists whole or not at all"
 PARALLEL = "no more of a sweep hold slots than may"
 BLAMELESS = "no job ends for want of a right"
 NEIGHBOURS = "11 nobody pays for a neighbour"
+ANNOUNCED = "what has changed moves the queue's version"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
@@ -91,6 +100,10 @@ class Watch:
     _capacity: dict[str, Demand] = field(default_factory=dict)
     _types: dict[str, str] = field(default_factory=dict)
     """The instance types of the pools."""
+    _document: str = ""
+    """The configuration's document."""
+    in_document: bool = False
+    """Whether that has the pools."""
     _lines: dict[str, Item] = field(default_factory=dict)
     _waiting: dict[str, set[str]] = field(default_factory=dict)
     """The sort keys in each line's partition."""
@@ -99,6 +112,9 @@ class Watch:
     gangs: WholeGangs = field(init=False)
     _cancelled: set[str] = field(default_factory=set)
     _tokens: dict[str, str] = field(default_factory=dict)
+    _version: tuple[object, object] = (None, None)
+    _unannounced: bool = False
+    """Whether a job has changed since the version moved."""
     _read: dict[int, tuple[Item, Job]] = field(default_factory=dict)
     """What stored items say, by their identity: nobody changes an item that is stored."""
 
@@ -114,6 +130,7 @@ class Watch:
         """Check one committed write, of an item or of a whole transaction."""
         if any(key[0] not in {"SCHEDULER", LINES} for key, _, _ in changes):
             self.decisions += 1
+        self._note_version(changes)
         self._check_records(changes)
         touched: set[str] = set()
         pools: set[str] = set()
@@ -153,6 +170,21 @@ class Watch:
             self._types[name] = after["instanceType"]["S"]
             amounts = after["capacity"]["M"].items()
             self._capacity[name] = Demand({what: int(value["N"]) for what, value in amounts})
+        elif key == revision_key():
+            self._document_changed(after.get("sharing", {}).get("S", ""))
+
+    def _document_changed(self, name: str) -> None:
+        """Take in the pools of the configuration, if they are in its document."""
+        part = self.world.table.items.get(sharing_key(name, 0))
+        pools = unpacked(part["data"]["B"])[1] if part and name != self._document else None
+        self._document = name
+        if pools is not None:
+            self.in_document, self.world.pools = True, pools
+            gone = dict.fromkeys(self._capacity, Demand())
+            self._capacity = gone | {pool.name: pool.capacity for pool in pools}
+            self._types |= {pool.name: pool.instance_type for pool in pools}
+            for pool in self._capacity:
+                self._check_ledger(pool)
 
     def _check_gangs(self, were: Mapping[str, Job], changes: Sequence[Change]) -> None:
         gangs = [it.group for it in self.world.groups.values() if it.max_parallel is None]
@@ -187,6 +219,8 @@ class Watch:
 
     def _look_at_groups(self) -> None:
         """At the end each group is there with every member, or nothing of it has run."""
+        if self.gangs.in_parts:
+            self.note(CONVERGENT, "a decision about a group is never finished")
         for name, wanted in self.world.groups.items():
             members = self._members_of(name) or [it.name for it, _ in wanted.members]
             for member in members:
@@ -355,9 +389,7 @@ class Watch:
     def _check_ledger(self, pool: str) -> None:
         used = sum(self._held.get(pool, {}).values(), Demand())
         ledger = self._ledgers.get(pool, {})
-        counted = Demand(
-            {k.removeprefix("used_"): int(v["N"]) for k, v in ledger.items() if k[:5] == "used_"}
-        )
+        counted = _amounts(ledger, "used_")
         if used != counted:
             self.note(CAPACITY, f"pool {pool}: {used} is held, the ledger says {counted}")
         if pool in self._capacity and not used.within(self._capacity[pool]):
@@ -412,6 +444,23 @@ class Watch:
 
     # --- at quiet moments
 
+    def _note_version(self, changes: Sequence[Change]) -> None:
+        for key, _, item in changes:
+            if key == wake_key() and item is not None:
+                version = item.get("generation"), item.get("moves")
+                self._unannounced &= version == self._version
+                self._version = version
+            self._unannounced |= key[1] == JOB
+
+    def look_at_version(self, *, announced: bool, quiet: bool) -> None:
+        """As an invocation ends. One that died, or could not say so, leaves its changes unseen for
+        a minute; so may one that another runs beside."""
+        if not announced:
+            self._unannounced = False
+        elif quiet and self._unannounced:
+            self.note(ANNOUNCED, f"the version stays at {self._version}")
+            self._unannounced = False
+
     def look_for_leftovers(self, older_than: int) -> None:
         """Check for intents and ends that nobody has seen to in that time (ms)."""
         now = self.world.clock.now()
@@ -445,8 +494,7 @@ class Watch:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
             elif job.followed:
                 self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")
-        if self.gangs.in_parts:
-            self.note(CONVERGENT, "a decision about a group is never finished")
+        self._look_at_room()
         self._look_at_groups()
         ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
         if ours:
@@ -455,6 +503,29 @@ class Watch:
             self._check_ledger(pool)
             if self._held.get(pool):
                 self.note(CONVERGENT, f"pool {pool} is held by {sorted(self._held[pool])}")
+
+    def _look_at_room(self) -> None:
+        """At the end no change of the configuration is left in parts, and each ledger offers what
+        the configuration says. For pools in the configuration's document."""
+        if not self.in_document:
+            return
+        if "changing" in self.world.table.items[revision_key()]:
+            self.note(CONVERGENT, "a change of the configuration is never finished")
+        for pool, capacity in self._capacity.items():
+            free, used = (_amounts(self._ledgers[pool], kind) for kind in ("free_", "used_"))
+            room = capacity - used
+            if any(free[what] != room[what] for what in {"slots", *capacity, *free}):
+                self.note(CONVERGENT, f"pool {pool}: {free} is free of {capacity}, {used} is used")
+
+
+def _amounts(ledger: Item, kind: str) -> Demand:
+    return Demand(
+        {
+            name.removeprefix(kind): int(value["N"])
+            for name, value in ledger.items()
+            if name.startswith(kind)
+        }
+    )
 
 
 def overlooked(items: Mapping[Key, Item]) -> list[str]:

@@ -214,6 +214,10 @@ def configure(at: float, *pools: Pool) -> Step:
     return Step(at, "configure", lambda world: world.configure(*pools))
 
 
+def configure_in_parts(at: float, *pools: Pool) -> Step:
+    return Step(at, "configure in parts", lambda world: world.configure_in_parts(*pools))
+
+
 def share(at: float, sharing: Sharing) -> Step:
     return Step(at, "share", lambda world: world.share(sharing))
 

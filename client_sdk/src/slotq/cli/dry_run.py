@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from slotq.cli.app import App, Failure
 from slotq.errors import NoDryRuns, Refused
 from slotq_core.model.reasons import units
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView
 
-V = TypeVar("V", JobView, GroupView)
+if TYPE_CHECKING:
+    from slotq.cli.app import App, Failure
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
+
+V = TypeVar("V", "JobView", "GroupView")
 
 _NOT_ASKED = "this queue does not say what would come of it"
 
@@ -60,6 +62,8 @@ def show_dry_runs(app: App, requests: Sequence[Any], put: Callable[[Any], JobVie
 
 
 def _said(found: JobView | GroupView) -> str:
+    from slotq_core.wire.groups.views import GroupView
+
     jobs = _jobs(found)
     first = jobs[0]
     project = f"in project {first.project}, " if first.project else ""
@@ -71,6 +75,8 @@ def _said(found: JobView | GroupView) -> str:
 
 
 def _jobs(found: JobView | GroupView | None) -> list[JobView]:
+    from slotq_core.wire.groups.views import GroupView
+
     if found is None:
         return []
     return found.jobs if isinstance(found, GroupView) else [found]

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import RenderableType
 
-from slotq.cli.app import App, Failure
 from slotq.cli.dry_run import show_dry_runs
 from slotq.cli.name_arguments import Hints
-from slotq.cli.selection import Selection
-from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, Refused, SlotQError, UnexpectedAnswer
-from slotq.jobs.many import Many
 from slotq.jobs.verbs import Outcome
 from slotq.output.job_tables import explanation
 from slotq_core.model.jobs import WAITING_STATES
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView, queue_view
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slotq.cli.app import App, Failure
+    from slotq.cli.selection import Selection
+    from slotq.client import QueueClient
+    from slotq.jobs.many import Many
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
 
 _MANY = 100
 """Submitting so many jobs takes noticeable time."""
@@ -141,6 +144,8 @@ def show_outcomes(
                 raise failed[0] from outcome.error
             failed[-1].show()
     if app.json:
+        from slotq_core.wire.views.jobs import queue_view
+
         app.answer(done[0] if single else queue_view(done), "")
     if failed:
         raise click.exceptions.Exit(failed[0].exit_code)
@@ -156,6 +161,8 @@ def show_each(
 ) -> None:
     """Show these jobs. One name without a job is a group's: show that group, with `attempts` the
     members' attempts too."""
+    from slotq_core.wire.groups.views import GroupView
+
     client = app.client()
     found = job_or_group(client, names[0], attempts=attempts) if len(names) == 1 else None
     if isinstance(found, GroupView):

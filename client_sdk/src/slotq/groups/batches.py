@@ -32,7 +32,6 @@ from slotq.jobs.submission import collected_by, collector_of
 from slotq.jobs.verbs import Outcome
 from slotq.transport.answers import error_of_one
 from slotq.transport.connection import LONGEST, Connection
-from slotq_core.wire.groups.members import compacted
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.views.jobs import JobView
 
@@ -111,6 +110,8 @@ class ManySubmissions(JobCalls):
 
     def _answered(self, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Outcome]:
         """What the queue answers to one request with these jobs."""
+        from slotq_core.wire.groups.members import compacted
+
         template, jobs = compacted([*requests.values()])
         body = json.dumps({"template": template, "jobs": jobs}).encode()
         views = self._read(OutcomesView, "POST", "/jobs", body=body).outcomes

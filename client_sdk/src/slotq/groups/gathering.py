@@ -15,11 +15,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq.errors import InvalidRequest
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
 
 
 class Submitter(Protocol):
@@ -77,6 +79,8 @@ class Gang:
 def pending(name: str, submitter: str, *, group: str = "") -> JobView:
     """The view of a job that the queue does not have yet."""
     now = datetime.now(UTC).isoformat()
+    from slotq_core.wire.views.jobs import JobView
+
     return JobView(
         name=name,
         state="pending",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from slotq.errors import (
@@ -20,7 +20,6 @@ from slotq.errors import (
     UnexpectedAnswer,
 )
 from slotq.jobs.rendering import JobList
-from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import (
     collector_of,
     jsonable,
@@ -36,9 +35,11 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
-from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.verbs import Verb
 
 MOST_AT_ONCE = 1_000
 """Largest number of jobs in one answer of the queue."""
@@ -96,12 +97,14 @@ class JobCalls(SubmissionCalls, VerbsByName):
         pool: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        places: bool = False,
     ) -> JobList:
         """Jobs in the order of the queue: running, then waiting by place, then ended. At most
         `limit` (default: 1,000); `more` of the list says whether there are others.
 
         If the queue has more than 1,000 jobs, or more than `limit`, waiting jobs come by entry
-        time, without their places. A limit above 1,000 takes several requests.
+        time, without their places. A limit above 1,000 takes several requests. With `places` the
+        first `limit` (at most 1,000) come by place however many wait, and cost what is shown.
 
         `states` and `project`: one or several (None: all). `submitter`: an ARN (one's own:
         `service.me().person`), or a part of it between slashes; `pool`: where a job runs or,
@@ -122,18 +125,22 @@ class JobCalls(SubmissionCalls, VerbsByName):
                 return JobList()
         if limit is not None:
             query["limit"] = min(limit, MOST_AT_ONCE)
+        if places:
+            query["places"] = "true"
         most = MOST_AT_ONCE if limit is None else limit
         found: dict[str, JobView] = {}
+        examined = 0
         while True:
             page = self._read(QueueView, "GET", "/jobs", query=query)
             for job in page.jobs:
                 found.pop(job.name, None)  # Its state has changed since the previous page.
                 found[job.name] = job
+            examined += page.examined
             if page.next is None or len(found) >= most:
                 break
             query |= {"next": page.next, "limit": min(most - len(found), MOST_AT_ONCE)}
         jobs = JobList(found.values())
-        jobs.more = page.more
+        jobs.more, jobs.examined = page.more, examined
         return jobs
 
     def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
@@ -153,6 +160,8 @@ class JobCalls(SubmissionCalls, VerbsByName):
                 f"the request has {size:,} bytes, and the limit is {MAX_BODY:,}: move "
                 "large values (hyperparameters, environment) to S3"
             )
+        from slotq.jobs.sagemaker_model import check
+
         check(request)
         return {**request}
 

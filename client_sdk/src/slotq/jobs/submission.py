@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypedDict, Unpack
 
 from slotq.configuration.bounds import priority_in, whole
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
-from slotq.transport.connection import Connection
 from slotq_core import names
 from slotq_core.model.groups import end_of
-from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, read_amount
 from slotq_core.wire.setting_tags import MOST, TAGS, written
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.transport.connection import Connection
+    from slotq_core.wire.views.jobs import JobView
 
 
 class Named(Protocol):
@@ -153,6 +154,8 @@ def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
 
 
 def _name(awaited: Named) -> str:
+    from slotq_core.wire.groups.views import GroupView
+
     return end_of(awaited.name) if isinstance(awaited, GroupView) else awaited.name
 
 

@@ -1,16 +1,20 @@
-"""A table that leaves out columns where it is too wide, before a cell would lose letters."""
+"""A table that leaves out columns where it is too wide, before a cell would lose letters; and a
+console for untrusted texts: S3 URIs, messages, metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from copy import copy
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console
 from rich.segment import Segment
 from rich.table import Column, Row, Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import ConsoleOptions, RenderableType, RenderResult
 
 T = TypeVar("T")
 
@@ -132,3 +136,39 @@ def _with_gaps(items: Iterable[T], ends: Container[int], gap: T) -> Iterator[T]:
         yield item
         if place in ends:
             yield gap
+
+
+WIDE = 10_000
+"""Columns of output that is not a terminal: a table in a file or a pipe is never cut."""
+
+
+def safe_console(*, plain: bool, terminal: bool, wide: bool, stderr: bool) -> Console:
+    """A console that prints no control characters. `plain`: without colours; `wide`: tables keep
+    all columns on a narrow terminal."""
+    return _SafeConsole(
+        no_color=plain,
+        color_system=None if plain else "auto",
+        width=None if terminal and not wide else WIDE,
+        height=None if terminal else WIDE,  # rich lets TERM=dumb override a width alone
+        force_terminal=terminal,  # Ignore FORCE_COLOR and TTY_COMPATIBLE.
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+class _SafeConsole(Console):
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            safe = control or text.isprintable() or text == "\n"
+            yield segment if safe else Segment("".join(map(_printable, text)), style)
+
+
+def _printable(character: str) -> str:
+    """The character, or as much space as a table has left for it."""
+    kept = character.isprintable() or character == "\n"
+    return character if kept else " " * cell_len(character)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, LimitReached
 from slotq.transport import answers
-from slotq.transport.answers import View
-from slotq.transport.signed_http import Transport
+
+if TYPE_CHECKING:
+    from slotq.configuration.settings import Config
+    from slotq.transport.answers import View
+    from slotq.transport.signed_http import Transport
 
 T = TypeVar("T")
 
@@ -80,11 +83,20 @@ class ConnectedCalls:
         query: Mapping[str, object] | None = None,
         body: Mapping[str, Any] | bytes | None = None,
     ) -> View:
-        """The view that the queue answers a call with. Raises its refusal, and what every call
-        may raise (`QueueClient`)."""
+        """The view that the queue answers a call with; the one kept from the call before if nothing
+        has changed. Raises its refusal, and what every call may raise (`QueueClient`)."""
         transport = self._connection.transport
         content = json.dumps(body).encode() if isinstance(body, Mapping) else body
-        answer = transport.call(method, path, query=query, body=content)
+        if method != "GET":
+            answer = transport.call(method, path, query=query, body=content)
+        else:
+            question = json.dumps([path, query], default=str)
+            tag, kept = transport.kept.get(question)
+            answer = transport.call(method, path, query=query, body=content, known=tag)
+            if kept is not None and answer.status_code == HTTPStatus.NOT_MODIFIED:
+                answer = kept
+            else:
+                transport.kept.keep(question, answer)
         return answers.read(view, answer, transport, self._connection.config)
 
     def _patiently(self, call: Callable[[], Result], *refusals: type[LimitReached]) -> Result:

@@ -7,7 +7,6 @@ from typing import Any, TextIO
 
 import click
 
-from slotq.document.yaml_file import NOT_YAML, parsed
 from slotq.errors import DocumentError
 from slotq.jobs.submission import jsonable
 from slotq_core.wire import strict_json
@@ -41,6 +40,8 @@ def read_object(file: TextIO, what: str = "a CreateTrainingJob request") -> dict
 
 def _read(file: TextIO, what: str) -> Any:
     """What the file holds, and close it. Raises UsageError."""
+    from slotq.document.yaml_file import NOT_YAML, parsed
+
     try:
         text = file.read()
         value = parsed(text, name_of(file)) if _is_yaml(file) else strict_json.parse(text)

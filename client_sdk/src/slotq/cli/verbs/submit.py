@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
-from boto3.exceptions import Boto3Error
-from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
@@ -21,27 +19,25 @@ from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds, forward_option
-from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
-from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import submission
-from slotq.packaging import training_file
 from slotq.packaging.archive import FolderListing, Pack, listed, pack
-from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
-from slotq.remote_shell.ports import Forward
-from slotq.sweeps.members import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
 from slotq_core.wire.resubmission import names_to_try
 from slotq_core.wire.setting_tags import TAGS
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.pools import PoolView
 
-J = TypeVar("J", JobView, JobView | None)
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.remote_shell.ports import Forward
+    from slotq.sweeps.members import ArrayRange
+    from slotq_core.wire.views.jobs import JobView
+    from slotq_core.wire.views.pools import PoolView
+
+J = TypeVar("J", "JobView", "JobView | None")
 
 _COMMAND = "slotq.command"
 _SETTINGS = ("priority", "project", "pools", "demand", *TAGS, "after", "after_any")
@@ -228,6 +224,8 @@ def submit(
     folder, and the job runs the command in it. Instance type, image, role and output come from the
     options marked --, else from the config. A JOB_FOLDER is a federated job (docs/federated.md).
     """
+    from slotq.jobs.sagemaker_model import check
+
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
     file = files[0] if files else None
@@ -241,11 +239,11 @@ def submit(
         _check_for_one({**own, "array": array, "again": again})
         _submit_each(app, requests, parameters, dry_run=dry_run)
         return
-    indices = None if array is None else read_range(array)
+    indices = None if array is None else _range(array)
     if indices is not None:
         check_array_usage(wait=wait, again=again, entered=entered)
         if command:
-            parameters["name"] = parameters["name"] or job_name(command, app.now())
+            parameters["name"] = parameters["name"] or _name_of(command, app)
             command = indexed(command)
     client = app.client()
     request, upload_code = _prepared(app, client, requests, command, parameters)
@@ -264,6 +262,18 @@ def submit(
         follow_job(app, client, job.name, submitted=job)
     job = looked_at(client, job)
     app.answer(job, submission(job))
+
+
+def _name_of(command: Sequence[str], app: App) -> str:
+    from slotq.packaging.command_job import job_name
+
+    return job_name(command, app.now())
+
+
+def _range(array: str) -> ArrayRange:
+    from slotq.sweeps.members import read_range
+
+    return read_range(array)
 
 
 def _check_for_one(options: Mapping[str, Any]) -> None:
@@ -347,6 +357,9 @@ def _submit(
 ) -> JobView | None:
     """Submit the request; if it has code, first submit it dry, before the upload. Returns None for
     a dry run, which prints instead."""
+    from slotq.jobs.foreign_names import ForeignNames
+    from slotq.packaging.command_job import under
+
     names = ForeignNames(client.jobs, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
@@ -410,6 +423,9 @@ def _from_command(
     **options: Any,
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """The request that runs the command, and a function that uploads the code."""
+    from slotq.packaging import training_file
+    from slotq.packaging.command_job import CommandJob, code_uri, request_of
+
     job = CommandJob(
         command=command,
         name=name,
@@ -445,6 +461,11 @@ def _left_at_home(folder: Path, found: FolderListing, command: list[str]) -> Ite
 
 def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
     """Upload the code and report its size. Raises CannotReach."""
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from slotq.packaging.command_job import upload
+
     try:
         upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slotq.cli.app import App, json_option, projects_option, wide_option
 from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
-from slotq.cli.views.watching import every_option, show_changes
+from slotq.cli.views.watching import WATCHED, every_option, on_terminal, show_changes
 from slotq.cli.words import MomentWord
-from slotq.client import QueueClient
 from slotq.errors import NotAllowed, UnexpectedAnswer
-from slotq.jobs.job_calls import MOST_AT_ONCE
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.group_tables import groups_of, groups_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean
-from slotq_core.wire.groups.views import GroupsView
-from slotq_core.wire.views.jobs import JobView, queue_view
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq_core.wire.views.jobs import JobView
 
 MOST = 100_000
 """Largest number of jobs to show: a hundred requests."""
@@ -103,10 +103,14 @@ def ls(
     """List jobs that have not ended, in the order of the queue: running, then waiting."""
     if mine and wanted["submitter"] is not None:
         raise click.UsageError("--mine and --submitter exclude each other")
+    from slotq_core.wire.views.jobs import queue_view
+
     client = app.client()
     if mine:
         wanted["submitter"] = who_i_am(client).person
-    fetch = _fetcher(client, project=wanted.pop("projects") or None, **wanted)
+    project = wanted.pop("projects") or None
+    whole = project or wanted["sort"] or wanted["limit"] or not (watch and on_terminal(app))
+    fetch = _fetcher(client, project=project, first=None if whole else WATCHED, **wanted)
 
     apart = wanted["sort"] is None
 
@@ -137,17 +141,24 @@ def _fetcher(
     limit: int | None,
     since: datetime | None,
     until: datetime | None,
+    first: int | None,
     **filters: Any,
 ) -> Callable[[], JobList]:
     """A function that fetches the jobs to show. It asks for a whole answer even if few are shown:
-    a shorter one has no places. With `sort`, the limit applies after sorting."""
+    a shorter one has no places. With `sort`, the limit applies after sorting. `first`: only so many
+    jobs, with their places: they cost what is shown."""
+    from slotq.jobs.job_calls import MOST_AT_ONCE
+
     chosen = states or (None if everything else LIVING)
+    filters |= {"since": since, "until": until}
+    if first is not None:
+        return lambda: client.jobs(chosen, limit=first, places=True, **filters)
     asked = limit if limit and limit > MOST_AT_ONCE else None
 
     def fetch() -> JobList:
-        jobs = client.jobs(chosen, limit=asked, since=since, until=until, **filters)
+        jobs = client.jobs(chosen, limit=asked, **filters)
         shown = JobList((in_order(jobs, sort) if sort else jobs)[:limit])
-        shown.more = jobs.more or len(shown) < len(jobs)
+        shown.more, shown.examined = jobs.more or len(shown) < len(jobs), jobs.examined
         return shown
 
     return fetch
@@ -160,6 +171,8 @@ def _fetcher(
 @click.pass_obj
 def groups(app: App, /, *, everything: bool) -> None:
     """List gangs and sweeps: their states, and how many of their jobs are in each state."""
+    from slotq_core.wire.groups.views import GroupsView
+
     client = app.client()
     try:
         found = client.groups(ended=everything)

@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.names import setting_of
-from slotq_core.wire.base import VERSION, BaseModel, ErrorView
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel, ErrorView
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.submission import MAX_TAGS
 from slotq_core.wire.views.jobs import JobView

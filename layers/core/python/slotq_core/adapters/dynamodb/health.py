@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.calls import Contended, TableCalls
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     foreign_of,
@@ -18,7 +19,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     sighting_of,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, write
-from slotq_core.adapters.dynamodb.layout.validation import Sieve, whole_pool
+from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.transactions import put, update
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
@@ -31,17 +32,17 @@ T = TypeVar("T")
 
 
 class DynamoHealth:
-    def __init__(self, calls: TableCalls) -> None:
-        self._calls = calls
+    def __init__(self, calls: TableCalls, configuration: DynamoConfiguration) -> None:
+        self._calls, self._configuration = calls, configuration
 
     def pool(self, name: str) -> Pool | None:
         """Return the pool. An unreadable part counts as missing: a pass reports and repairs that
         part."""
-        definition = whole_pool(self._calls.item(table.pool_key(name)))
+        definition = self._configuration.definition(name)
         if definition is None:
             return None
         foreign = self._read(table.ledger_key(name), foreign_of) or Demand()
-        return replace(definition[1], foreign=foreign, health=self.get(name))
+        return replace(definition, foreign=foreign, health=self.get(name))
 
     def get(self, pool: str) -> PoolHealth:
         return self._read(table.health_key(pool), health_of) or HEALTHY
@@ -61,11 +62,12 @@ class DynamoHealth:
         ]
         for _ in range(_TRIES):
             try:
-                return self._calls.transact(actions)
+                self._calls.transact(actions)
             except Contended:
                 continue
             except Conflict:
-                return self._calls.put(table.health_key(pool), item)
+                self._calls.put(table.health_key(pool), item)
+            return self._calls.unannounced.note()
         raise Unavailable(f"pool {pool}: its ledger is changing; try again")
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
@@ -76,9 +78,10 @@ class DynamoHealth:
             _, before, version = read
             change = ledger_expressions.count_foreign(amount, before, version)
             try:
-                return self._calls.update(table.ledger_key(pool), change)
+                self._calls.update(table.ledger_key(pool), change)
             except Conflict:
                 continue
+            return self._calls.unannounced.note()
         raise Unavailable(f"pool {pool}: its ledger is changing; try again")
 
     def sightings(self) -> tuple[Sighting, ...]:

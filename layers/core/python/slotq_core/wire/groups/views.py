@@ -10,7 +10,8 @@ from pydantic import Field
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.reasons import Reason
 from slotq_core.timestamps import iso
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.groups.sweep import SweepView
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.reasons import ReasonView, reason_view
@@ -90,6 +91,8 @@ class GroupsView(BaseModel):
     groups: list[GroupSummaryView]
     left_out: int = 0
     """How many of the latest groups the answer has no room for: it has at most 1 MB."""
+    examined: int = 0
+    """How many jobs the answer was made from: the more, the more seldom it should be asked for."""
 
 
 def gang_view(group: Group, *, needed: int, ready: int, missing: Sequence[str]) -> GangView:

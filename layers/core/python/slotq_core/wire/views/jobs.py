@@ -15,7 +15,8 @@ from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
 from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.views.forms import view_of
 from slotq_core.wire.views.reasons import ReasonView, reason_view
 
@@ -215,6 +216,8 @@ class QueueView(BaseModel):
     next: str | None = None
     """Cursor of the page with the further jobs; null: there are none, or the answer was asked for
     with places."""
+    examined: int = 0
+    """How many jobs the answer was made from: the more, the more seldom it should be asked for."""
 
 
 def outlook_view(outlook: Outlook) -> OutlookView:
@@ -321,7 +324,7 @@ def job_view(
 
 
 def queue_view(
-    jobs: Iterable[JobView], *, more: bool = False, following: str | None = None
+    jobs: Iterable[JobView], *, more: bool = False, following: str | None = None, examined: int = 0
 ) -> QueueView:
     """`following`: the cursor of the next page."""
-    return QueueView(jobs=list(jobs), more=more, next=following)
+    return QueueView(jobs=list(jobs), more=more, next=following, examined=examined)

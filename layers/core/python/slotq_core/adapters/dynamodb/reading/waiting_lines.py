@@ -121,7 +121,7 @@ class WaitingLines:
             return self._reader.read_on(line, after, need.count, self._seen, sieve)
         self._known.ask(line)
         if line not in self._readings:
-            also = () if line in self._still else self._asked_next(need.after)
+            also = () if need.alone or line in self._still else self._asked_next(need.after)
             self._read([line, *also], sieve)
         return self._readings[line].found
 
