@@ -79,8 +79,8 @@ class QueueManager:
         self._clock = clock
         self._notifier = notifier
         suspends = Suspends(store.jobs, self._scripts, notifier, clock)
-        self._effects = Effects(store, training, clock, suspends, self._scripts)
-        self._reconciler = Reconciler(store, training, clock, self._effects)
+        self._effects = Effects(store, training, clock, suspends, self._scripts, at_once=at_once)
+        self._reconciler = Reconciler(store, training, clock, self._effects, at_once=at_once)
         self._poisons = Poisons(store.repair, dead_letters or DiscardDeadLetters())
         self.passes = Passes(
             store=store,

@@ -163,6 +163,11 @@ class TableCalls:
             )
         return answer.get("Item")
 
+    def items(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        """TEMPORARY."""
+        found = {key: self.item(key) for key in keys}
+        return {key: item for key, item in found.items() if item is not None}
+
     def query(
         self,
         expression: Expression,

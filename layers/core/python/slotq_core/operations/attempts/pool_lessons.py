@@ -29,9 +29,10 @@ class Lessons:
         self._configuration, self._health = configuration, health
         self._clock = clock
 
-    def take(self, change: Change, answer: CallResult | None = None) -> bool:
+    def take(self, change: Change, answer: CallResult | None, running: set[str]) -> bool:
         """Record what the change shows. `answer`: SageMaker's answer, if the change follows from
-        one. Return whether the pool's health has changed."""
+        one. `running`: the pools of which a change of the same transaction has shown that a job
+        runs there; updated. Return whether the pool's health has changed."""
         ended, live = change.ended, change.after.attempt
         if ended is not None:
             return self._of_an_end(change, ended, answer or CallResult(verdict=Verdict.OK))
@@ -42,7 +43,10 @@ class Lessons:
             learned = self._keep(
                 live.pool, lambda health: after_acceptance(health, change.after.role)
             )
-        return (_begins_to_run(change) and self._keep(live.pool, after_a_start)) or learned
+        if not _begins_to_run(change) or live.pool in running:
+            return learned
+        running.add(live.pool)
+        return self._keep(live.pool, after_a_start) or learned
 
     def unanswered(self, attempt: Attempt, answer: CallResult) -> None:
         """Record that a missing right hides the outcome of the create. Nothing else starts in the
