@@ -18,6 +18,7 @@ from benchmarks.live.meter import Usage
 from benchmarks.live.passes import settled
 from benchmarks.live.queues import FIRST_POOL, TYPE
 from benchmarks.live.sharing import Shared
+from slotq_core.adapters.dynamodb.layout.lines import GRACE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Budget
@@ -48,16 +49,16 @@ def ends(number: int = ENDS, pools: int = 5) -> dict[str, Usage]:
     names = [f"pool-{n:02d}" for n in range(pools)]
     with live(",".join(f"{name}={slots}@{TYPE}" for name in names)) as its:
         model = _model(its)
+        sharing = _SHARED.configuration(number)
+        now = its.account.clock.now()
+        its.other.configuration.change(sharing=sharing, who="benchmark", now=now)
+        its.send(sample("tick"))
         for turn in range(2 * number):
-            job = replace(
-                model,
-                name=f"job-{turn:04d}",
-                pools=(names[turn % pools],),
-                entry_time=model.entry_time + turn,
-            )
+            job = _of(model, turn, "job", priority=1)
+            job = replace(job, pools=(names[turn % pools],))
             its.other.jobs.submit(job, _REQUEST)
         _start_all(its)
-        assert len(its.account.plane.live()) == number
+        assert len(its.account.plane.live()) == number, len(its.account.plane.live())
         _end_all(its)
         its.account.clock.set(its.account.clock.now() + HOUR)
         creates = its.account.plane.calls["CreateTrainingJob"]
@@ -83,7 +84,7 @@ def urgent(number: int = URGENT) -> dict[str, Usage]:
         return {"pass": usage, "afterwards": _passes(its)}
 
 
-_SHARED = Shared(projects=PROJECTS, departments=10)
+_SHARED = Shared(projects=PROJECTS, departments=10, people=PROJECTS)
 _REQUEST = json.loads(add_job()["body"])
 
 
@@ -107,6 +108,8 @@ def mixed() -> Iterator[Live]:
             _gang(its, turn, priority=turn % 3)
         for turn in range(WAITING):
             its.other.jobs.submit(_of(model, turn, "waiting", priority=turn % 4), _REQUEST)
+        its.account.clock.set(its.account.clock.now() + 2 * GRACE)
+        its.send(sample("tick"))
         settled(its)
         yield its
 
@@ -169,12 +172,12 @@ def _gang(its: Live, turn: int, *, priority: int) -> None:
     ]
     its.caller = _SHARED.member(turn)
     body = {"name": f"gang-{turn:03d}", "gang": {}, "members": members}
-    its.send(its._signed({**sample("submit-gang"), "body": json.dumps(body)}))
+    its.send(its.signed({**sample("submit-gang"), "body": json.dumps(body)}))
 
 
 def _start_all(its: Live) -> None:
     """Run passes, and deliver SageMaker's events, until all that can run runs."""
-    its.send(PASS)
+    its.pass_()
     its.account.clock.set(its.account.clock.now() + 60_000)
     _settle(its)
 

@@ -279,13 +279,14 @@ class Passes:
         while left and self._clock.now() < until:
             committed: list[Job] = []
             goes_on = True
-            while left and goes_on and len(committed) < ahead.most:
-                following = self._steps(left, pools, conditions)
-                together = self._together(following, conditions, ahead.most - len(committed))
-                goes_on = self._commit(together, conditions, setbacks, applied, committed)
-                goes_on = goes_on and conditions.known
-                for _ in together:
-                    left.popleft()
+            with self._store.decisions.in_a_row():
+                while left and goes_on and len(committed) < ahead.most:
+                    following = self._steps(left, pools, conditions)
+                    together = self._together(following, conditions, ahead.most - len(committed))
+                    goes_on = self._commit(together, conditions, setbacks, applied, committed)
+                    goes_on = goes_on and conditions.known
+                    for _ in together:
+                        left.popleft()
             went = self._take_effect(committed, applied, until)
             ahead.tried(went=went)
             if not (went and goes_on):

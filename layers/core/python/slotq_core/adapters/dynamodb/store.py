@@ -85,6 +85,7 @@ class DynamoStore:
             history=history,
             most_actions=most_actions,
             witness=seen_by,
+            at_once=at_once,
         )
         self.worlds = DynamoWorlds(
             calls,
