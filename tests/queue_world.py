@@ -15,6 +15,7 @@ from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
+from slotq_core.admission.groups import NewGroup
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -23,7 +24,6 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs.group_lookup import GroupStatus
-from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store

@@ -24,7 +24,7 @@ PAGE = 1 << 20
 FEW = 4096
 """How many items are asked for at first: most pages have fewer."""
 
-_READS = ("get_item", "query", "scan")
+_READS = ("batch_get_item", "get_item", "query", "scan")
 _APART = {"Select", "FilterExpression", "ProjectionExpression"}
 """What takes effect after the items have been read, and changes no cost."""
 Request = Mapping[str, Any]
@@ -54,6 +54,16 @@ class Engine(FakeDynamo):
             return answer, [(_key(request["Key"]), _units(found, request))]
 
         return self._counted_read("GetItem", ask)
+
+    def batch_get_item(self, **request: Any) -> dict[str, Any]:
+        def ask() -> tuple[dict[str, Any], Touched]:
+            answer = super(Engine, self).batch_get_item(**request)
+            ((name, wanted),) = request["RequestItems"].items()
+            found = {_key(item): [item] for item in answer["Responses"][name]}
+            keys = map(_key, wanted["Keys"])
+            return answer, [(key, _units(found.get(key, []), wanted)) for key in keys]
+
+        return self._counted_read("BatchGetItem", ask)
 
     def query(self, **request: Any) -> dict[str, Any]:
         return self._pages("Query", super().query, request)

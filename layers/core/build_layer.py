@@ -43,6 +43,7 @@ PLATFORMS = {
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "dynamodb": frozenset(
         {
+            "BatchGetItem",
             "DeleteItem",
             "GetItem",
             "PutItem",

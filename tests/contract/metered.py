@@ -76,6 +76,8 @@ def _found(operation: str, answer: Any) -> list[list[dict[str, Any]]]:
     match operation:
         case "query":
             return [answer.get("Items", [])]
+        case "batch_get_item":
+            return [[item] for items in answer["Responses"].values() for item in items]
         case "get_item":
             return [[answer["Item"]] if "Item" in answer else []]
     return []

@@ -111,6 +111,7 @@ def test_throttles_and_faults_are_unavailable(
     [
         ("Query", lambda store: store.worlds.load(NOW)),
         ("GetItem", lambda store: store.jobs.get("job1")),
+        ("BatchGetItem", lambda store: store.jobs.several(["job1"])),
         ("UpdateItem", lambda store: waits(store, "job1")),
     ],
 )

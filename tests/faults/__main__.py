@@ -6,6 +6,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -25,8 +26,10 @@ def main() -> int:
         print("\n".join(map(str, world.watch.broken)) or "nothing is broken")
         return 1 if world.watch.broken else 0
     began = time.monotonic()
-    work = campaign.tasks(SHORT if asked.short else FULL, seed)[asked.first :]
-    print(f"seed {seed}; the same again: make faults ARGS='{_again(asked, seed)}'", flush=True)
+    every = campaign.tasks(SHORT if asked.short else FULL, seed)
+    work = [task for task in every if asked.only in " ".join(task)][asked.first :]
+    again = shlex.quote(_again(asked, seed))
+    print(f"seed {seed}; the same again: make faults ARGS={again}", flush=True)
     total, left = _perform(work, asked.processes, began + (asked.seconds or float("inf")))
     for line in total.killed:
         print(f"caught: {line}")
@@ -57,13 +60,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--first", type=int, default=0, help="the number of the task to begin with, to go on"
     )
+    parser.add_argument(
+        "--only", default="", help="only tasks with this text, such as 'race two_passes'"
+    )
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 8))
     parser.add_argument("--replay", help="one run again, as a violation names it")
     return parser.parse_args()
 
 
 def _again(asked: argparse.Namespace, seed: int) -> str:
-    return f"{'--short ' * asked.short}--seed {seed}"
+    only = f" --only {shlex.quote(asked.only)}" if asked.only else ""
+    return f"{'--short ' * asked.short}--seed {seed}{only}"
 
 
 def _perform(work: list[Task], processes: int, until: float) -> tuple[Outcome, int]:

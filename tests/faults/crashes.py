@@ -39,6 +39,7 @@ LEFTOVER = 5 * TICK
 """After one crash, no intent may stay unfinished for longer than this (ms)."""
 READS = frozenset(
     {
+        "batch_get_item",
         "get_item",
         "get_object",
         "query",

@@ -4,7 +4,8 @@ hundreds of thousands of calls.
 What it does that moto does not: a transaction takes time. While one is under way (`during` lets
 others work meanwhile) its items belong to it: another transaction that touches one of them is
 cancelled with TransactionConflict, a single write is refused with TransactionConflictException, a
-GetItem still sees what was, and a Query may see half of it, as DynamoDB's isolation levels allow.
+GetItem still sees what was, and a Query or a BatchGetItem may see half of it, as DynamoDB's
+isolation levels allow. A BatchGetItem answers in another order than it was asked.
 
 The contract suite runs against it as it does against the real engine.
 """
@@ -27,6 +28,7 @@ Change = tuple[Key, Item | None, Item | None]
 Request = Mapping[str, Any]
 
 MAX_ACTIONS = 100
+MAX_KEYS = 100
 MAX_ITEM = 400 * 1024
 _ON_REFUSAL = "ReturnValuesOnConditionCheckFailure"
 
@@ -109,6 +111,17 @@ class FakeDynamo:
             busy = (request["TableName"], key)
             held = self._in_flight.get(busy, table.items.get(key))
             return {} if held is None else {"Item": dict(held)}
+
+    def batch_get_item(self, **request: Any) -> dict[str, Any]:
+        operation = "BatchGetItem"
+        with self._lock:
+            ((name, wanted),) = request["RequestItems"].items()
+            keys = [_key(key) for key in wanted["Keys"]]
+            if not 1 <= len(keys) <= MAX_KEYS or len({*keys}) < len(keys):
+                raise _error(operation, "ValidationException", f"{len(keys)} keys, or one twice")
+            table = self._table({"TableName": name}, operation)
+            items = [dict(table.items[key]) for key in reversed(keys) if key in table.items]
+            return {"Responses": {name: items}, "UnprocessedKeys": {}}
 
     def query(self, **request: Any) -> dict[str, Any]:
         with self._lock, _understood("Query"):

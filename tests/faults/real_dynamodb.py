@@ -104,6 +104,9 @@ class RealDynamo(FakeDynamo):
     def get_item(self, **request: Any) -> dict[str, Any]:
         return self._ask("get_item", request)
 
+    def batch_get_item(self, **request: Any) -> dict[str, Any]:
+        return self._ask("batch_get_item", request)
+
     def query(self, **request: Any) -> dict[str, Any]:
         return self._ask("query", request)
 

@@ -30,6 +30,7 @@ from slotq_core.adapters.notifiers import AsynchronousPass, MessageAlarm
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.adapters.scripts import S3Scripts
+from slotq_core.admission.groups import NewGroup
 from slotq_core.api.job_changes import amendment_of
 from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
@@ -40,7 +41,6 @@ from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
-from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (

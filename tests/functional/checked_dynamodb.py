@@ -16,6 +16,7 @@ VALUES = ("Item", "Key", "ExpressionAttributeValues", "ExclusiveStartKey")
 """The parameters that hold attributes' values."""
 PLAIN = {"S": str, "N": str, "B": bytes, "BOOL": bool, "NULL": bool}
 OPERATIONS = {
+    "batch_get_item": "BatchGetItem",
     "get_item": "GetItem",
     "query": "Query",
     "scan": "Scan",

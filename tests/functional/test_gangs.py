@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import app
-from slotq_core.operations.jobs.groups import NewGroup
+from slotq_core.admission.groups import NewGroup
 from slotq_core.wire.submission import parse_submission
 from tests.functional.account import HOUR, Account, add_job, forget, sample
 

@@ -13,7 +13,6 @@ import pytest
 from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.table import group_key
-from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT
 from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from tests.functional.account import TABLE, Account, sample
 from tests.functional.conftest import in_use
@@ -84,10 +83,9 @@ def test_a_thousand_members_take_few_calls_and_several_at_once(account: Account)
     status, told = account.call({**sample("submit-group"), "body": body})
     assert (status, told["states"]) == (202, {"pending": MOST_MEMBERS})
     assert len(json.dumps(told)) < 1_500_000, "a Lambda answers with 6 MB at most"
-    assert counted.calls["transact_write_items"] <= 1.06 * MOST_MEMBERS
-    assert counted.calls["get_item"] <= 2 * MOST_MEMBERS + 10
-    assert counted.calls.total() <= 3.2 * MOST_MEMBERS
-    assert counted.most == IN_FLIGHT, "members are stored and read at once"
+    assert counted.calls["transact_write_items"] < 40
+    assert counted.calls.total() < 70
+    assert counted.most > 1, "several parts are stored at once"
     item = account.dynamodb.get_item(TableName=TABLE, Key=keyed(group_key("grid")))["Item"]
     assert item_size(item) < 100_000, "a record of 400 KB holds the longest names, too"
     counted.calls.clear()
@@ -96,26 +94,26 @@ def test_a_thousand_members_take_few_calls_and_several_at_once(account: Account)
     trial = again["sweep"]["trials"][7]
     assert (trial["name"], trial["job"]) == ("grid-0007", "grid-0007")
     assert trial["parameters"] == {"lr": 0.007}
-    assert counted.calls.total() <= MOST_MEMBERS + 5
+    assert counted.calls.total() < 20
 
 
 def test_a_submission_that_runs_out_of_time_is_finished_by_the_same_request(account: Account):
-    """Each call takes 100 ms of the queue's clock."""
+    """Each call takes 2 s of the queue's clock."""
     account.send("tick")
     counted: Counted = account.dynamodb
-    names = [f"grid-{n}" for n in range(400)]
+    names = [f"grid-{n}" for n in range(MOST_MEMBERS)]
     members = [{**MEMBER, "TrainingJobName": name} for name in names]
     body = json.dumps({"name": "grid", "max_parallel": 8, "members": members})
     request = {**sample("submit-group"), "body": body}
-    counted.each = lambda: account.clock.set(account.clock.now() + 100)
+    counted.each = lambda: account.clock.set(account.clock.now() + 2000)
     status, told = account.call(request)
     assert (status, told["code"]) == (429, "group_unfinished")
-    assert "of the 400 members of group grid are stored" in told["message"]
+    assert "of the 1,000 members of group grid are stored" in told["message"]
     stored = counted.calls["transact_write_items"]
-    assert 0 < stored < 400
     assert account.call({**sample("get-group"), "path": "/groups/grid"})[0] == 404
     counted.each = lambda: None
     counted.calls.clear()
     status, told = account.call(request)
-    assert (status, told["states"]) == (202, {"pending": 400})
-    assert counted.calls["transact_write_items"] <= 400 - stored + 25, "none is stored twice"
+    assert (status, told["states"]) == (202, {"pending": MOST_MEMBERS})
+    parts = counted.calls["transact_write_items"]
+    assert 0 < stored < stored + parts < 40, "none is stored twice"

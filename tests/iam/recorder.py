@@ -94,6 +94,9 @@ def _parts(operation: str, request: Mapping[str, Any]) -> Iterator[tuple[str, Ma
         for action in request["TransactItems"]:
             ((kind, part),) = action.items()
             yield kinds.get(kind, f"{kind}Item"), part
+    elif operation == "BatchGetItem":
+        for table, wanted in request["RequestItems"].items():
+            yield from ((operation, {"TableName": table, "Key": key}) for key in wanted["Keys"])
     else:
         yield operation, request
 

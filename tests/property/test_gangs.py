@@ -13,7 +13,7 @@ from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec
-from slotq_core.admission.gangs import check_gang
+from slotq_core.admission.groups import check_gang
 from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot

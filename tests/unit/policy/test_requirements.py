@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.admission.gangs import check_gang
+from slotq_core.admission.groups import check_gang
 from slotq_core.admission.rules import MAX_POOLS_PER_JOB, admit
 from slotq_core.errors import NeverFits
 from slotq_core.model.demand import Demand

@@ -17,7 +17,7 @@ from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
-from slotq_core.admission.gangs import check_gang
+from slotq_core.admission.groups import check_gang
 from slotq_core.admission.instance_contents import with_contents
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed

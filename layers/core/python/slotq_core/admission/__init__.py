@@ -6,7 +6,7 @@ rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
 instance_contents  what instances contain, for quotas of GPUs, CPUs and memory
 dependencies    jobs that come after others
-gangs           gangs that could never start
+groups          groups: every member, then the whole; gangs that could never start
 checkpoints     preemptible jobs without checkpoints
 user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits

@@ -18,8 +18,8 @@ from slotq_core.manager import QueueManager
 from slotq_core.operations.status import Status
 
 if TYPE_CHECKING:
+    from slotq_core.admission.groups import NewGroup
     from slotq_core.operations.jobs.group_lookup import GroupStatus
-    from slotq_core.operations.jobs.groups import NewGroup
     from slotq_core.wire.groups.group_submission import GroupText
     from slotq_core.wire.groups.views import GroupSummaryView
     from slotq_core.wire.views.jobs import JobView
@@ -87,7 +87,7 @@ class GroupRoutes:
 
 
 def _new_group(text: GroupText) -> NewGroup:
-    from slotq_core.operations.jobs.groups import NewGroup
+    from slotq_core.admission.groups import NewGroup
     from slotq_core.wire.groups.sweep import sweep_in
 
     body = text.body

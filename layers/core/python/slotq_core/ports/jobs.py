@@ -60,6 +60,10 @@ class StoredJobs(Protocol):
 
     def get(self, name: str) -> Job | None: ...
 
+    def several(self, names: Sequence[str], *, readable_only: bool = False) -> dict[str, Job]:
+        """Return those of these jobs that exist, in this order; a hundred cost one call. They need
+        not be of one moment. `readable_only`: leave out records that cannot be read."""
+
     def request(self, name: str) -> Request:
         """Return the job's current request. Raises NoSuchJob."""
 

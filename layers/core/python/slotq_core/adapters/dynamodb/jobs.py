@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, takewhile
 
@@ -150,10 +151,24 @@ class DynamoJobs:
         item = self._calls.item(table.job_key(name))
         if item is None:
             return None
-        if (job := whole_job(item)) is None:
-            keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
-            self._quarantine.copies.check(name, keys, mend=True)
-            job = whole_job(self._calls.item(table.job_key(name)))
+        return whole_job(item) or self._mended(name)
+
+    def several(self, names: Sequence[str], *, readable_only: bool = False) -> dict[str, Job]:
+        items = self._calls.items([table.job_key(name) for name in names])
+        left_out = (NotUnderstood,) if readable_only else ()
+        found: dict[str, Job] = {}
+        for name in names:
+            if (item := items.get(table.job_key(name))) is not None:
+                with suppress(*left_out):
+                    found[name] = whole_job(item) or self._mended(name)
+        return found
+
+    def _mended(self, name: str) -> Job:
+        """Return the job whose item is unreadable from a copy. Raises NotUnderstood if none is
+        readable."""
+        keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+        self._quarantine.copies.check(name, keys, mend=True)
+        job = whole_job(self._calls.item(table.job_key(name)))
         if job is None:
             raise NotUnderstood(f"the record of job {name} cannot be read")
         return job

@@ -101,6 +101,6 @@ class DynamoStore:
         self.repair = DynamoRepair(
             calls,
             quarantine,
-            LineAudit(calls, bounds),
+            LineAudit(calls, bounds, at_once),
             Inspection(calls, configuration, quarantine, bounds, history=history, clock=clock),
         )

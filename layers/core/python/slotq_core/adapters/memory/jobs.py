@@ -84,6 +84,10 @@ class MemoryJobs:
         return self._state.jobs.get(name)
 
     @one_at_a_time
+    def several(self, names: Sequence[str], *, readable_only: bool = False) -> dict[str, Job]:
+        return {name: job for name in names if (job := self._state.jobs.get(name)) is not None}
+
+    @one_at_a_time
     def request(self, name: str) -> Request:
         if name not in self._state.requests:
             raise NoSuchJob(f"there is no job named {name}")

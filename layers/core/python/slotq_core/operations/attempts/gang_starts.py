@@ -4,7 +4,6 @@ rendezvous."""
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TypeGuard
 
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.attempts import Attempt
@@ -53,12 +52,12 @@ class GangStarts:
         name = stored.group.name
         known = self._started.get(name)
         if known is None or known[0] != admitted_at:
-            jobs = self._store.at_once(self._store.jobs.get, stored.group.members)
+            jobs = self._store.jobs.several(stored.group.members).values()
             known = admitted_at, tuple(job.name for job in jobs if _holds(job))
             self._started = {**dict([*self._started.items()][-_KEPT:]), name: known}
         return known[1]
 
 
-def _holds(job: Job | None) -> TypeGuard[Job]:
+def _holds(job: Job) -> bool:
     """Whether the job has slots and keeps them."""
-    return job is not None and job.state in {JobState.STARTING, JobState.RUNNING}
+    return job.state in {JobState.STARTING, JobState.RUNNING}

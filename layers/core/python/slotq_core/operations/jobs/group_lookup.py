@@ -16,7 +16,7 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.jobs.group_summary import GroupSummary, summary_of
 from slotq_core.operations.jobs.listing import fitting
-from slotq_core.operations.jobs.sweeps import latest_retry
+from slotq_core.operations.jobs.sweeps import latest_jobs, latest_retry
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
 from slotq_core.ports.store import Store
@@ -113,35 +113,15 @@ class GroupLookup:
         return [_listed(stored, members[stored.group.name]) for stored in read]
 
     def _members(self, group: Group, *, with_attempts: bool) -> dict[str, Status]:
-        """The members that have records. A name may by now belong to another group's job. An
-        unreadable record is left out: an operator repairs it, and the others are shown."""
+        """The members that have readable records (`latest_jobs`)."""
+        jobs = latest_jobs(group, self._store)
 
-        def read(name: str) -> Status | None:
-            found = (
-                self._store.jobs.with_attempts(name)
-                if with_attempts
-                else self._store.jobs.get(name)
-            )
-            if found is None:
-                return None
-            job, attempts = found if isinstance(found, tuple) else (found, ())
-            if job.group != group.name:
-                return None
-            latest = latest_retry(job, group, self._store.jobs.get)
-            if with_attempts and latest is not job:
-                again = self._store.jobs.with_attempts(latest.name)
-                latest, attempts = again or (latest, ())
-            return Status(job=latest, attempts=attempts)
+        def status(job: Job) -> Status:
+            found = self._store.jobs.with_attempts(job.name) if with_attempts else None
+            job, attempts = found or (job, ())
+            return Status(job=job, attempts=attempts)
 
-        def read_if_possible(name: str) -> Status | None:
-            with suppress(NotUnderstood):
-                return read(name)
-            return None
-
-        found = zip(
-            group.members, self._store.at_once(read_if_possible, group.members), strict=True
-        )
-        return {name: status for name, status in found if status is not None}
+        return dict(zip(jobs, self._store.at_once(status, [*jobs.values()]), strict=True))
 
     def is_person(self, caller: str, submitter: str) -> bool:
         """Whether the two ARNs are one person. Reads nothing where they are equal."""

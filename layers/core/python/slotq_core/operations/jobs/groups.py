@@ -9,17 +9,15 @@ withdraws what nobody has finished.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from slotq_core.admission.dependencies import Predecessors, after_end_of, check_members
-from slotq_core.admission.gangs import check_room
+from slotq_core.admission.dependencies import Predecessors, after_end_of
+from slotq_core.admission.groups import JudgedGroup, NewGroup, judged_group, naming
 from slotq_core.admission.submission import Admitted, After
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import (
     Conflict,
     GroupUnfinished,
-    InvalidRequest,
     LimitReached,
     NameTaken,
     Refused,
@@ -27,9 +25,8 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.lifecycle import move
-from slotq_core.model.groups import Group, Opening, StoredGroup, Sweep, entry_of
+from slotq_core.model.groups import Opening, StoredGroup, entry_of
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_summary import summary_of
@@ -51,72 +48,15 @@ cancelled."""
 _BUDGET = 20_000
 """How long one request stores members (ms). The same request again goes on."""
 
-_TOGETHER = 128
-"""Members that are stored between two looks at the clock."""
+_AT_ONCE = 16
+"""Parts of a group that are stored between two looks at the clock."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewGroup:
-    """A well-formed submission of a group."""
-
-    name: str
-    members: tuple[tuple[Submission, Request], ...]
-    """Each submission with the group's name."""
-    digest: str
-    max_parallel: int | None = None
-    """For a sweep; None: a gang, with the rules below (`model.groups.Group`)."""
-    sweep: Sweep | None = None
-    """The parameters and the goal of a sweep."""
-    min_members: int | None = None
-    mandatory: tuple[str, ...] = ()
-    same_pool: bool = False
-    ends_with: str = ""
-    sites: Mapping[str, str] = field(default_factory=dict)
-    heartbeat: int | None = None
-
-    @property
-    def group(self) -> Group:
-        return Group(
-            name=self.name,
-            members=tuple(submission.name for submission, _ in self.members),
-            min_members=self.min_members,
-            mandatory=(*self.mandatory, *({self.ends_with} - {"", *self.mandatory})),
-            same_pool=self.same_pool,
-            ends_with=self.ends_with,
-            sites=self.sites,
-            heartbeat=self.heartbeat,
-            max_parallel=self.max_parallel,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Judged:
-    """A group after admission."""
-
-    project: str
-    """Of all members."""
-    jobs: Sequence[Job]
-    """The members in the order of the submission; a stored member as stored."""
-    request: Request
-    """The request of the member whose output location is the rendezvous of a gang: the one that
-    ends the gang, else the first."""
-    missing: Sequence[Sequence[int]]
-    """The numbers of the members that an earlier request has not stored, in waves: each comes after
-    members of earlier waves only."""
-    admitted: Sequence[Admitted]
-    """All members, as they are to be stored."""
-    asked: Mapping[After, Predecessors]
-    """The predecessors of members outside the group."""
-    notices: Mapping[str, tuple[str, ...]]
-    """Notices for the user, by member; identical members share the first one's."""
-
-
-def _notices(jobs: Iterable[Job], configuration: Configuration) -> dict[str, tuple[str, ...]]:
-    """Notices for the user about the members. Computed once for identical members."""
-    alike: dict[object, Job] = {}
-    for job in jobs:
-        alike.setdefault((job.demand, job.pools, job.parts, job.preemptible, job.workload), job)
-    return {job.name: notices_of_bounds(job, configuration) for job in alike.values()}
+    group: JudgedGroup
+    outside: Mapping[After, Predecessors]
+    """What members come after outside the group."""
 
 
 class GroupsOfJobs:
@@ -181,12 +121,12 @@ class GroupsOfJobs:
         if known is not None:
             return self._lookup.shown(known, submitter)
         configuration = self._store.configuration.read()
-        judged = self._judge(wanted, submitter, configuration, reading=True)
-        missing = sorted(number for wave in judged.missing for number in wave)
-        self._submissions.check_limits([judged.jobs[number] for number in missing], configuration)
+        judged = self._judge(wanted, submitter, configuration, reading=True).group
+        missing = [member.job for wave in judged.missing for member in wave]
+        self._submissions.check_limits(missing, configuration)
         stored = self._record(wanted, judged, submitter, configuration)
         self._refuse_other_opening(stored)
-        return _status(stored, judged.jobs, judged.notices)
+        return _status(stored, judged.jobs, configuration)
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
         """Continue submissions of dead handlers; cancel the members of submissions that were not
@@ -227,16 +167,16 @@ class GroupsOfJobs:
         """Store the group, whole or in parts; or return it, if another handler was faster. Raises
         GroupUnfinished if there is no time for all members before `until` (ms)."""
         configuration = self._store.configuration.read()
-        judged = self._judge(wanted, submitter, configuration, reading=False)
+        judged = self._judge(wanted, submitter, configuration, reading=False).group
         stored = self._record(wanted, judged, submitter, configuration)
         self._follow(judged)
         whole = self._submissions.stored_together(judged.admitted, configuration, group=stored)
         if whole is not None:
-            return _status(stored, whole, judged.notices)
-        judged = self._judge(wanted, submitter, configuration, reading=True)
-        stored = self._record(wanted, judged, submitter, configuration)
+            return _status(stored, whole, configuration)
+        again = self._judge(wanted, submitter, configuration, reading=True)
+        stored = self._record(wanted, again.group, submitter, configuration)
         try:
-            jobs = self._store_members(wanted, judged, stored, configuration, until)
+            jobs = self._store_members(wanted, again, stored, configuration, until)
             self._store.groups.keep(stored)
         except (Refused, Conflict) as error:
             if (known := self._known(wanted, submitter)) is not None:
@@ -244,15 +184,15 @@ class GroupsOfJobs:
             if isinstance(error, Refused):
                 raise
             raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
-        return _status(stored, jobs, judged.notices)
+        return _status(stored, jobs, configuration)
 
-    def _follow(self, judged: _Judged) -> None:
+    def _follow(self, judged: JudgedGroup) -> None:
         """Follow what members come after, but for other members."""
         awaited = (job for member in judged.admitted for job in (*member.after, *member.watched))
         self._followers.follow({job.name: job for job in awaited}.values())
 
     def _record(
-        self, wanted: NewGroup, judged: _Judged, submitter: str, configuration: Configuration
+        self, wanted: NewGroup, judged: JudgedGroup, submitter: str, configuration: Configuration
     ) -> StoredGroup:
         """The group as stored."""
         now, is_gang = self._clock.now(), wanted.max_parallel is None
@@ -268,62 +208,33 @@ class GroupsOfJobs:
         )
 
     def _judge(
-        self,
-        wanted: NewGroup,
-        submitter: str,
-        configuration: Configuration,
-        *,
-        reading: bool,
+        self, wanted: NewGroup, submitter: str, configuration: Configuration, *, reading: bool
     ) -> _Judged:
-        """Check every member and the whole, and store nothing. `reading`: look which members are
-        stored; else none is."""
-        waves = _in_waves(wanted)
+        """Check the group, and store nothing. `reading`: look which members are stored; else none
+        is."""
         names = [submission.name for submission, _ in wanted.members]
-        known = self._store.at_once(self._store.jobs.get, names) if reading else [None] * len(names)
-        ours, awaited = frozenset(names), _awaited_by_members(wanted)
-        goal = wanted.sweep is not None and wanted.sweep.goal is not None
-        asked: dict[After, Predecessors] = {}
-        jobs, admitted, requests, missing = [], [], {}, set()
-        for number, (submission, request) in enumerate(wanted.members):
-            with _naming(number):
-                judged = self._submissions.judged(
-                    submission,
-                    request,
-                    submitter,
-                    configuration,
-                    ours=ours,
-                    asked=asked,
-                )
-                if (other := known[number]) is not None:
-                    self._submissions.refuse_other(other, submission, submitter)
-                else:
-                    missing.add(number)
-                if wanted.heartbeat is not None:
-                    _check_heard(judged.request)
-                jobs.append(other or judged.job)
-                followed = goal or judged.job.name in awaited
-                admitted.append(replace(judged, job=replace(judged.job, followed=followed)))
-                requests[judged.job.name] = judged.request
-        projects = sorted({job.project for job in jobs})
-        if len(projects) > 1:
-            raise InvalidRequest(
-                f"the members of a group belong to one project, not to {', '.join(projects)}",
-                field="members",
+        known = self._store.jobs.several(names) if reading else {}
+        ours, asked = frozenset(names), dict[After, Predecessors]()
+
+        def admit(submission: Submission, request: Request) -> Admitted:
+            admitted = self._submissions.judged(
+                submission, request, submitter, configuration, ours=ours, asked=asked
             )
-        if wanted.max_parallel is None:
-            rights = rights_of(configuration.sharing, configuration.people.person(submitter))
-            check_room(wanted.group, jobs, configuration.pools, rights)
-        return _Judged(
-            project=projects[0],
-            jobs=jobs,
-            request=requests[wanted.ends_with or jobs[0].name],
-            notices=_notices(jobs, configuration),
-            missing=[[number for number in wave if number in missing] for wave in waves],
-            admitted=admitted,
-            asked={
-                after: ends for after, ends in asked.items() if not ours & {*after[0], *after[1]}
-            },
+            if (other := known.get(submission.name)) is not None:
+                self._submissions.refuse_other(other, submission, submitter)
+            return admitted
+
+        group = judged_group(
+            wanted,
+            admit,
+            known=known,
+            pools=configuration.pools,
+            rights=rights_of(configuration.sharing, configuration.people.person(submitter)),
         )
+        outside = {
+            after: found for after, found in asked.items() if not ours & {*after[0], *after[1]}
+        }
+        return _Judged(group=group, outside=outside)
 
     def _store_members(
         self,
@@ -335,54 +246,71 @@ class GroupsOfJobs:
     ) -> list[Job]:
         """Store the missing members, each wave behind those before it. Returns all members. Raises
         NameTaken if another submission is open, and GroupUnfinished if the time runs out."""
-        submitter = stored.submitter
-        begun = self._open(stored)
-        # From here on no handler stores the group whole; one may have done it before.
-        if self._store.groups.get(wanted.name) is not None:
-            raise Conflict(f"group {wanted.name} is stored already")
-        self._look_again(wanted, judged, submitter)
-        if begun:
-            self._enter(wanted.name, until=until)
-        asked = self._followers.all_followed(judged.asked)
-        jobs = {job.name: job for job in judged.jobs}
-        numbers = {job.name: number for number, job in enumerate(judged.jobs)}
+        self._begin(wanted, judged.group, stored, until)
+        asked = self._followers.all_followed(judged.outside)
+        jobs = {job.name: job for job in judged.group.jobs}
+        numbers = {name: number for number, name in enumerate(jobs)}
 
         def store(part: Sequence[Admitted]) -> None:
             together = self._submissions.stored_together(part, configuration)
-            if together is None:
-                together = [one(numbers[member.job.name]) for member in part]
-            jobs.update({job.name: job for job in together})
+            for job in map(alone, part) if together is None else together:
+                jobs[job.name] = job
 
-        def one(number: int) -> Job:
-            submission, request = wanted.members[number]
-            with _naming(number):
+        def alone(member: Admitted) -> Job:
+            number = numbers[member.job.name]
+            with naming(number):
                 return self._submissions.stored(
-                    submission,
-                    request,
-                    submitter,
-                    followed=judged.admitted[number].job.followed,
+                    *wanted.members[number],
+                    stored.submitter,
+                    followed=member.job.followed,
                     configuration=configuration,
                     asked=asked,
                 ).job
 
-        before = done = len(wanted.members) - sum(map(len, judged.missing))
-        for some in _batches(judged.missing):
+        before = done = len(jobs) - sum(map(len, judged.group.missing))
+        for parts in self._steps(judged.group.missing):
             if done > before and self._clock.now() >= until:
                 raise GroupUnfinished(
-                    f"{done:,} of the {len(wanted.members):,} members of group {wanted.name} are "
-                    "stored; send the group again, and the queue goes on",
+                    f"{done:,} of the {len(jobs):,} members of group {wanted.name} are stored; "
+                    "send the group again, and the queue goes on",
                     retry_after=1,
                 )
-            # Those that come after others one after the other: their transactions examine the same
-            # jobs, and DynamoDB cancels those that do so at once.
-            members = [judged.admitted[number] for number in some]
-            alone = [member for member in members if not member.job.waits_for]
-            self._at_once(store, [*self._submissions.in_parts(alone)])
-            dependent = [member for member in members if member.job.waits_for]
-            for part in self._submissions.in_parts(dependent):
-                store(part)
-            done += len(some)
+            self._at_once(store, parts)
+            done += sum(map(len, parts))
         return [*jobs.values()]
+
+    def _steps(self, waves: Iterable[Sequence[Admitted]]) -> Iterator[Sequence[Sequence[Admitted]]]:
+        """The parts that are stored at once. Those that come after others are stored one after the
+        other: their transactions examine the same jobs, and DynamoDB cancels those that do so at
+        once."""
+        for wave in waves:
+            alone = [member for member in wave if not member.job.waits_for]
+            dependent = [member for member in wave if member.job.waits_for]
+            parts = [*self._submissions.in_parts(alone)]
+            for begin in range(0, len(parts), _AT_ONCE):
+                yield parts[begin : begin + _AT_ONCE]
+            for part in self._submissions.in_parts(dependent):
+                yield [part]
+
+    def _begin(
+        self, wanted: NewGroup, judged: JudgedGroup, stored: StoredGroup, until: int
+    ) -> None:
+        """Open the submission, or go on with it. From here on no handler stores the group whole,
+        and none withdraws it. Raises Conflict if one has done so before, or NameTaken."""
+        begun = self._open(stored)
+        if self._store.groups.get(wanted.name) is not None:
+            raise Conflict(f"group {wanted.name} is stored already")
+        missing = {member.job.name for wave in judged.missing for member in wave}
+        there = [job.name for job in judged.jobs if job.name not in missing]
+        found = self._store.jobs.several(there)
+        for number, (submission, _) in enumerate(wanted.members):
+            if submission.name in found:
+                with naming(number):
+                    self._submissions.refuse_other(
+                        found[submission.name], submission, stored.submitter
+                    )
+        if begun:
+            self._enter(wanted.name, until=until)
 
     def _open(self, stored: StoredGroup) -> bool:
         """Begin the submission, or begin it again. Returns whether it had begun before. Raises
@@ -409,20 +337,6 @@ class GroupsOfJobs:
                 "one again as it was, or choose other names for the group and its jobs",
                 field="name",
             )
-
-    def _look_again(self, wanted: NewGroup, judged: _Judged, submitter: str) -> None:
-        """Refuse the group if a member of an earlier request has ended: the submission may have
-        been withdrawn between the first look and the opening. After the opening no handler
-        withdraws it."""
-        missing = {number for wave in judged.missing for number in wave}
-        there = [number for number in range(len(wanted.members)) if number not in missing]
-        names = [wanted.members[number][0].name for number in there]
-        for number, job in zip(
-            there, self._store.at_once(self._store.jobs.get, names), strict=True
-        ):
-            if job is not None:
-                with _naming(number):
-                    self._submissions.refuse_other(job, wanted.members[number][0], submitter)
 
     def _enter(self, name: str, *, until: int) -> bool:
         """Put the members of a group into their lines that a version before 0.3 has stored outside
@@ -456,59 +370,20 @@ class GroupsOfJobs:
 
     def _stored_of(self, opening: Opening) -> list[Job]:
         """The members that the unfinished submission has stored and that have not ended."""
-        found = self._store.at_once(self._store.jobs.get, opening.members)
-        return [job for job in found if job and job.group == opening.name and not job.terminal]
+        found = self._store.jobs.several(opening.members).values()
+        return [job for job in found if job.group == opening.name and not job.terminal]
 
 
-def _status(
-    stored: StoredGroup, jobs: Sequence[Job], notices: Mapping[str, tuple[str, ...]]
-) -> GroupStatus:
+def _status(stored: StoredGroup, jobs: Sequence[Job], configuration: Configuration) -> GroupStatus:
     """A group that its submitter has stored."""
+    notices = _notices(jobs, configuration)
     members = {job.name: Status(job=job, notices=notices.get(job.name, ())) for job in jobs}
     return GroupStatus(stored=stored, members=members, summary=summary_of(stored.group, jobs))
 
 
-def _awaited_by_members(wanted: NewGroup) -> set[str]:
-    """The names that members come after."""
-    return {
-        name
-        for submission, _ in wanted.members
-        for name in (*submission.after, *submission.after_any)
-    }
-
-
-def _check_heard(request: Request) -> None:
-    """Refuse a member without a checkpoint location: its reports, and so its silence, would go
-    unnoticed."""
-    if not checkpoints_of(request):
-        raise InvalidRequest(
-            "heartbeat_seconds needs a CheckpointConfig with an S3Uri in every member: scripts "
-            "leave their reports there",
-            field="CheckpointConfig",
-        )
-
-
-def _in_waves(wanted: NewGroup) -> list[list[int]]:
-    """The numbers of the members in waves: each member is in a later wave than its predecessors.
-    Raises InvalidRequest."""
-    numbers = {submission.name: number for number, (submission, _) in enumerate(wanted.members)}
-    after = {member.name: (*member.after, *member.after_any) for member, _ in wanted.members}
-    waves = check_members(wanted.name, after, gang=wanted.max_parallel is None)
-    return [[numbers[name] for name in wave] for wave in waves]
-
-
-def _batches(waves: Iterable[Sequence[int]]) -> Iterator[Sequence[int]]:
-    """The members that are stored together: of one wave, and at most `_TOGETHER`."""
-    for wave in waves:
-        for begin in range(0, len(wave), _TOGETHER):
-            yield wave[begin : begin + _TOGETHER]
-
-
-@contextmanager
-def _naming(number: int) -> Iterator[None]:
-    """Add the member's name to a refusal."""
-    try:
-        yield
-    except Refused as error:
-        error.within(f"members.{number}")
-        raise
+def _notices(jobs: Iterable[Job], configuration: Configuration) -> dict[str, tuple[str, ...]]:
+    """Notices for the user, by member; identical members share the first one's."""
+    alike: dict[object, Job] = {}
+    for job in jobs:
+        alike.setdefault((job.demand, job.pools, job.parts, job.preemptible, job.workload), job)
+    return {job.name: notices_of_bounds(job, configuration) for job in alike.values()}

@@ -47,6 +47,21 @@ def latest_retry(job: Job, group: Group, read: Callable[[str], Job | None]) -> J
     return job
 
 
+def latest_jobs(group: Group, store: Store) -> dict[str, Job]:
+    """The jobs of the members, each its latest retry, by the member's name. A name may by now
+    belong to another group's job. An unreadable record is left out: an operator repairs it."""
+
+    def latest(job: Job) -> Job | None:
+        with suppress(NotUnderstood):
+            return latest_retry(job, group, store.jobs.get)
+        return None
+
+    found = store.jobs.several(group.members, readable_only=True).values()
+    own = [job for job in found if job.group == group.name]
+    jobs = zip(own, store.at_once(latest, own), strict=True)
+    return {member.name: job for member, job in jobs if job is not None}
+
+
 def _names_of_retries(name: str, group: Group) -> Iterator[str]:
     """The names that follow this one, up to another member's, or to one that had to be cut."""
     stems = {name, name.rpartition("-r")[0]}
@@ -93,18 +108,8 @@ class SweepGoals:
             return []  # The end of that one is a task too.
         if not stored.met_by:
             self._store.groups.meet(ended.group, job=ended.name)
-        members = self._store.at_once(
-            lambda name: self._latest(name, stored.group), stored.group.members
-        )
-        return self._cancel([job for job in members if job is not None], ended.name, until)
-
-    def _latest(self, member: str, group: Group) -> Job | None:
-        """The member's job or its latest retry; None: no record exists, or it is unreadable."""
-        with suppress(NotUnderstood):
-            job = self._store.jobs.get(member)
-            if job is not None and job.group == group.name:
-                return latest_retry(job, group, self._store.jobs.get)
-        return None
+        members = latest_jobs(stored.group, self._store)
+        return self._cancel([*members.values()], ended.name, until)
 
     def _cancel(self, jobs: Sequence[Job], met_by: str, until: int) -> list[Job]:
         changes = [change for job in jobs if (change := self._change(job, met_by))]
