@@ -61,7 +61,7 @@ def ends(number: int = ENDS, pools: int = 5) -> dict[str, Usage]:
         its.send(sample("tick"))  # What a tick does once a day, or after other containers.
         assert len(its.account.plane.live()) == number, len(its.account.plane.live())
         _end_all(its)
-        its.account.clock.set(its.account.clock.now() + HOUR)
+        its.account.clock.set(its.account.clock.now() + 2 * GRACE)
         creates = its.account.plane.calls["CreateTrainingJob"]
         usage = _counted(its, sample("tick"))
         assert its.account.plane.calls["CreateTrainingJob"] == creates + number

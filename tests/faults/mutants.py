@@ -44,7 +44,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
-from slotq_core.operations.attempts import pool_lessons
+from slotq_core.operations.attempts import attempt_changes, pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import groups
@@ -211,10 +211,10 @@ def _at_create(change: Callable[[Any, int], Any]) -> AbstractContextManager[Any]
     numbers = itertools.count()
     right = Effects._create
 
-    def wrong(self: Effects, job: Job, attempt: Any, *more: Any) -> None:
+    def wrong(self: Effects, job: Job, attempt: Any, *more: Any) -> Any:
         other = change(attempt, next(numbers))
         with patch.object(self._training, "create", _under(self._training.create, other)):
-            right(self, job, attempt, *more)
+            return right(self, job, attempt, *more)
 
     return patch.object(Effects, "_create", wrong)
 
@@ -249,16 +249,18 @@ def _never_confirmed() -> AbstractContextManager[Any]:
 @contextmanager
 def _any_attempt() -> Iterator[None]:
     """Events of an older attempt count for the live one, whatever their token."""
-    change, observe = Effects._change, Effects.observe
+    observe = Effects.observe
 
-    def of_any(self: Effects, job: Job | None, training_job: str, *args: Any, **kwargs: Any) -> Any:
-        live = job.attempt.training_job if job and job.attempt else training_job
-        return change(self, job, live, *args, **kwargs)
+    def any_live(job: Job, _: str) -> bool:
+        return job.attempt is not None
 
     def without_token(self: Effects, observation: Observation) -> Any:
         return observe(self, replace(observation, token=None))
 
-    with patch.object(Effects, "_change", of_any), patch.object(Effects, "observe", without_token):
+    with (
+        patch.object(attempt_changes, "is_live", any_live),
+        patch.object(Effects, "observe", without_token),
+    ):
         yield
 
 
