@@ -37,6 +37,7 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
+from slotq_core.errors import Conflict
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup
@@ -45,6 +46,7 @@ from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import attempt_changes, pool_lessons
+from slotq_core.operations.attempts.attempt_changes import AttemptChanges
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import groups
@@ -81,6 +83,7 @@ from tests.faults.promises import (
     Broken,
 )
 from tests.faults.scenarios import (
+    creates_at_most,
     graces_end_in_time,
     lines_are_paid_for,
     one_started_before,
@@ -262,6 +265,36 @@ def _any_attempt() -> Iterator[None]:
         patch.object(Effects, "observe", without_token),
     ):
         yield
+
+
+def _changes_share_their_fate() -> AbstractContextManager[Any]:
+    """Where a transaction of several attempts' changes is refused, none of them is tried alone."""
+    right = AttemptChanges._together
+
+    def wrong(self: AttemptChanges, ready: Any) -> Iterator[Any]:
+        if len(ready) == 1:
+            yield from right(self, ready)
+            return
+        try:
+            jobs = self._store.decisions.commit([this.change for this in ready])
+        except Conflict as error:
+            yield from ((this.number, error) for this in ready)
+        else:
+            for this, after in zip(ready, jobs, strict=True):
+                yield this.number, self._changed(this.wanted, this.change, after, set())
+
+    return patch.object(AttemptChanges, "_together", wrong)
+
+
+def _cancelled_starts_are_taken_back() -> AbstractContextManager[Any]:
+    """A start that is taken back is so whatever has become of it."""
+    right = apply.not_started
+
+    def wrong(job: Job, before: Job, after: Job) -> Job | None:
+        restored = right(after, before, after)
+        return restored and replace(restored, version=job.version)
+
+    return patch.object(effects, "not_started", wrong)
 
 
 def _place_lost() -> AbstractContextManager[Any]:
@@ -882,6 +915,23 @@ MUTANTS: tuple[Mutant, ...] = (
         "a create is never confirmed", _never_confirmed, crash("cancel_running", SILENT), CONVERGENT
     ),
     Mutant("any attempt's news count", _any_attempt, crash("one_evicts_three", NOISY)),
+    Mutant(
+        "ends of one transaction share their fate",
+        _changes_share_their_fate,
+        race("an_event_beside_a_tick_that_finds_the_end"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a start that is taken back forgets the cancel",
+        _cancelled_starts_are_taken_back,
+        race("a_cancel_beside_starts_that_are_taken_back"),
+    ),
+    Mutant(
+        "a refusal leaves further starts to be refused",
+        lambda: patch.object(Effects, "take_back", lambda *_: None),
+        undisturbed("a_quota_refuses_the_third_of_five_starts", creates_at_most(7)),
+        CONVERGENT,
+    ),
     Mutant("an evicted job enters anew", _place_lost, crash("preempt_chain", TOLD), PLACE),
     Mutant(
         "an eviction beats the cancel", _cancel_comes_too_late, crash("cancel_while_stopping", TOLD)
