@@ -1009,8 +1009,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "pools are kept too long",
         _pools_kept_too_long,
-        crash("third_of_two_waits", TOLD),
-        CONVERGENT,
+        crash("a_federated_job_loses_too_many", TOLD),
+        LOST,
     ),
     Mutant(
         "the configuration is kept too long",
