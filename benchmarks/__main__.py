@@ -23,6 +23,7 @@ from benchmarks import (
 from benchmarks.live import (
     burst,
     classic,
+    cpu,
     groups,
     life,
     limits,
@@ -73,12 +74,14 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),
-        "cold start": lambda: cold_start.measure(1 if short else cold_start.RUNS),
+        "cold start": lambda: cold_start.measure(
+            1 if short else cold_start.RUNS, instructions=not short
+        ),
         "training script": training_script.measure,
     }
     if not short:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
-        parts |= {"limits": limits.measure, "burst": burst.measure}
+        parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
     return parts

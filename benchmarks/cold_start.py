@@ -4,8 +4,9 @@ DynamoDB client. Run by `make bench`; alone: `python -m benchmarks.cold_start [-
 Starts fresh processes of the Lambda's own Python. The handler comes from the layer as deployed
 (layers/core/build_layer.py), the baseline from boto3 as pip installs it, in a separate folder. What
 has a bound is counted: the modules that a start imports, and the bytes of the files that it opens
-(code and service models), which are the same in each run. CPU time is for people to read: each
-round runs all kinds once, so other load affects all kinds alike, and the least of each counts.
+(code and service models), which are the same in each run. For people to read are CPU time (each
+round runs all kinds once, so other load affects all kinds alike, and the least of each counts) and,
+where valgrind is installed, the processor's instructions.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +43,7 @@ MOST: Mapping[str, Bound] = {
 
 Figures = Mapping[str, Mapping[str, float]]
 """By kind: CPU time (`cpu_ms`) and its `ratio` to the baseline; `modules`, and `read_kb` (1,000
-bytes) with its ratio (`read`)."""
+bytes) with its ratio (`read`); in a whole measurement `instructions` (millions)."""
 
 _TIMED = """
 import sys, time
@@ -101,13 +103,14 @@ assert not late, f"a tick imports more: {late}"
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help="rounds (default: %(default)s)")
-    figures = measure(parser.parse_args(arguments).runs)
+    figures = measure(parser.parse_args(arguments).runs, instructions=True)
     print(json.dumps(figures))
     return 1 if figures and beyond(figures) else 0
 
 
-def measure(runs: int = RUNS) -> Figures | None:
-    """What each kind costs. None without the Lambda's own Python."""
+def measure(runs: int = RUNS, *, instructions: bool) -> Figures | None:
+    """What each kind costs. `instructions`: count them too, which takes a minute. None without the
+    Lambda's own Python."""
     python = _python()
     if not python:
         print("cold start: not measured, the Lambda's own Python is not here (.ci/lambda-python)")
@@ -126,8 +129,14 @@ def measure(runs: int = RUNS) -> Figures | None:
     for _ in range(runs):
         for kind, what in kinds.items():
             taken[kind].append(_seconds(python, *what))
+    executed = {
+        kind: {"instructions": round(found / 1e6)}
+        for kind, what in kinds.items()
+        if instructions and (found := _instructions(python, *what))
+    }
     return {
         kind: {
+            **executed.get(kind, {}),
             "cpu_ms": round(min(taken[kind]) * 1000, 1),
             "ratio": round(min(taken[kind]) / min(taken["baseline"]), 3),
             "modules": modules,
@@ -196,6 +205,17 @@ def _seconds(python: str, work: str, paths: Sequence[Path], after: str) -> float
     return float(_started(python, _TIMED, work, paths, after))
 
 
+def _instructions(python: str, work: str, paths: Sequence[Path], _: str) -> int | None:
+    """The instructions of one start. None without valgrind."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        return None
+    tool = (valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null")
+    counted = _run([*tool, python], _TIMED, work, paths, "").stderr
+    found = re.search(r"Collected : (\d+)", counted)
+    return int(found[1]) if found else None
+
+
 def _counts(python: str, work: str, paths: Sequence[Path], after: str) -> tuple[int, int]:
     """The modules and the bytes of the second start: the first one compiles what is not yet."""
     _started(python, _COUNTED, work, paths, after)
@@ -204,7 +224,15 @@ def _counts(python: str, work: str, paths: Sequence[Path], after: str) -> tuple[
 
 
 def _started(python: str, measured: str, work: str, paths: Sequence[Path], after: str) -> str:
-    """What a fresh process prints first. As in Lambda: without this machine's packages."""
+    """What a fresh process prints first."""
+    first, *_ = _run([python], measured, work, paths, after).stdout.splitlines()
+    return first
+
+
+def _run(
+    python: Sequence[str], measured: str, work: str, paths: Sequence[Path], after: str
+) -> subprocess.CompletedProcess[str]:
+    """A fresh process, as in Lambda: without this machine's packages."""
     code = measured.format(paths=[str(path) for path in paths], work=work, after=after)
     environment = {
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -215,10 +243,11 @@ def _started(python: str, measured: str, work: str, paths: Sequence[Path], after
         "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
         "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
         "SLOTQ_TABLE": "sagemaker-queue",
+        "PYTHONHASHSEED": "0",  # Or sets and so instructions would differ from run to run.
         "_X_AMZN_TRACE_ID": f"Root=1-5759e988-{'0' * 24};Parent={'0' * 16};Sampled=1",
     }
     ran = subprocess.run(
-        [python, "-S", "-s", "-c", code],
+        [*python, "-S", "-s", "-c", code],
         env=environment,
         capture_output=True,
         text=True,
@@ -227,8 +256,7 @@ def _started(python: str, measured: str, work: str, paths: Sequence[Path], after
     )
     if ran.returncode:
         raise SystemExit(ran.stderr)
-    first, *_ = ran.stdout.splitlines()
-    return first
+    return ran
 
 
 if __name__ == "__main__":

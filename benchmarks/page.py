@@ -23,6 +23,7 @@ _START = {
     "cpu_ms": "ms of CPU",
     "ratio": "times the baseline's CPU",
     "modules": "modules",
+    "instructions": "million instructions",
     "read_kb": "KB read",
     "read": "times the baseline's KB",
 }
@@ -81,6 +82,17 @@ def _kinds(versions: Versions) -> Rows:
     yield ["2,000 lines", *_MUCH.values()]
     for kind in _now(versions)["passes"]["2,000 lines"]:
         yield [kind, *_cells(versions, ("passes", "2,000 lines", kind), _MUCH)]
+
+
+def _cpu(versions: Versions) -> Rows:
+    """The latest passes in functions of several memories."""
+    kept = _now(versions)["cpu"]
+    named = (name for figures in kept.values() for name in figures if name.startswith("seconds_"))
+    memories = [name.removeprefix("seconds_") for name in dict.fromkeys(named)]
+    yield ["", "rounds", "ms of CPU", *(f"{memory} MB: s; USD" for memory in memories)]
+    for name, figures in kept.items():
+        lasts = (f"{figures[f'seconds_{it}']}; {figures[f'usd_{it}']}" for it in memories)
+        yield [name, _text(figures["rounds"]), _text(figures["cpu_ms"]), *lasts]
 
 
 def _submissions(versions: Versions) -> Rows:
@@ -217,6 +229,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "passes": ("passes", _passes),
     "kinds of pass": ("passes", _kinds),
     "project passes": ("projects", _project_passes),
+    "cpu": ("cpu", _cpu),
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),

@@ -8,7 +8,7 @@ from functools import partial
 from math import log
 
 from benchmarks.measure import Figure, carried_out, plan_figure, simulation_figure
-from benchmarks.variants import with_free_slots, with_gangs, with_user_limits
+from benchmarks.variants import mixed, with_free_slots, with_gangs, with_user_limits
 from benchmarks.worlds import Size, world
 from slotq_core.model.snapshot import Snapshot
 
@@ -78,6 +78,7 @@ def _largest(waiting: int) -> dict[str, Callable[[], Snapshot]]:
         "plan, 1,000 projects, 30 % free": lambda: with_free_slots(world(projects), 0.3),
         "plan, 2,000 users with limits": lambda: with_user_limits(world(users)),
         "plan, 2,000 gangs": lambda: with_gangs(world(Size(waiting=gangs)), gangs // 5),
+        "plan, mixed": lambda: mixed(world(users)),
         "plan, no projects": lambda: world(Size(waiting=waiting, projects=0)),
         "plan, after its evictions": lambda: carried_out(world(size)),
     }

@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from benchmarks.worlds import PRIORITIES
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Beyond, Budget
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import PriorityClass, User
 
+_HOUR = 3_600_000
 _GANG_SIZES = (2, 3, 4)
+_GANGS_OF_MIXED = 100
 _SLOTS_OF_A_USER = (0, 1, 2, 4, 8)
 """What a user may hold of one class in one pool. Jobs have up to 8 slots, so many of them wait for
 their user's limit, as after an administrator has lowered it."""
@@ -25,6 +29,22 @@ def with_user_limits(snapshot: Snapshot) -> Snapshot:
     names = sorted({job.person for job in (*snapshot.active, *snapshot.waiting)})
     users = tuple(_limited_user(rng, name, snapshot, classes) for name in names)
     return replace(snapshot, classes=classes, users=users)
+
+
+def mixed(snapshot: Snapshot) -> Snapshot:
+    """Give the queue every kind of rule: users with limits in classes, gangs, time slices, drains,
+    and budgets of which some are spent."""
+    rng = random.Random("mixed")
+    limited = with_gangs(with_user_limits(snapshot), _GANGS_OF_MIXED)
+    pools = (
+        replace(pool, reserve_after=_HOUR, time_slice=_HOUR if number % 2 else None)
+        for number, pool in enumerate(limited.pools)
+    )
+    projects = (
+        replace(project, budget=Budget(slot_ms=_HOUR * rng.randrange(1, 3_000), beyond=beyond))
+        for project, beyond in zip(limited.projects, cycle(Beyond), strict=False)
+    )
+    return replace(limited, pools=tuple(pools), projects=tuple(projects))
 
 
 def with_free_slots(snapshot: Snapshot, share: float) -> Snapshot:

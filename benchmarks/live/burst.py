@@ -47,7 +47,7 @@ def measure() -> dict[str, Any] | None:
     transaction's time. None where DynamoDB Local cannot be started."""
     try:
         with dynamodb_local.running() as endpoint:
-            client = _client(endpoint)
+            client = a_client(endpoint)
             runs = [_run(client, JOBS) for _ in range(RUNS)]
     except dynamodb_local.NotHere as missing:
         print(f"burst: not measured: {missing}")
@@ -71,7 +71,7 @@ def _parts(seconds: Mapping[str, float]) -> dict[str, float]:
     return {**shares, HANDLER: whole - sum(shares.values()), SUBMISSION: whole}
 
 
-def _client(endpoint: str) -> Any:
+def a_client(endpoint: str) -> Any:
     """A client set up as the function's own."""
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
     config = app.client_config("dynamodb")

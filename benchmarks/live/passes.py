@@ -55,6 +55,11 @@ def measure(*, short: bool = False) -> dict[str, dict[str, Figures]]:
 
 def world(size: Size) -> dict[str, Figures]:
     """What each kind of pass costs in a queue of this size."""
+    return {name: usage.figures() for name, usage in kinds_of_pass(size).items()}
+
+
+def kinds_of_pass(size: Size) -> dict[str, Usage]:
+    """The calls of each kind of pass in a queue of this size."""
     with queue(size) as its:
         first = its.pass_()
         quiet = settled(its)
@@ -62,8 +67,7 @@ def world(size: Size) -> dict[str, Figures]:
         forget()
         app.manager()
         cold = its.pass_()
-    every = {"first": first, "quiet": quiet, "one decision": decision, "cold container": cold}
-    return {name: usage.figures() for name, usage in every.items()}
+    return {"first": first, "quiet": quiet, "one decision": decision, "cold container": cold}
 
 
 def settled(its: Live) -> Usage:
