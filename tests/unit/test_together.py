@@ -145,7 +145,11 @@ def test_a_failed_create_gives_further_starts_their_places_back(code: str):
 def once(load: Any) -> Any:
     """Loads once, then ends the pass."""
     calls = iter([load])
-    return lambda now: next(calls)(now)
+
+    def loaded(now: int) -> Any:
+        return next(calls)(now)
+
+    return loaded
 
 
 def test_after_a_failed_call_jobs_start_one_by_one_and_soon_many_again():
