@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.memory.store import MemoryStore
+from slotq_core.errors import Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.effects import CONFIRM_WITHIN, TAKEN_BACK_WITHIN
 from slotq_core.operations.passes import AHEAD
@@ -257,3 +258,39 @@ def test_training_jobs_are_described_one_by_one_while_sagemaker_throttles():
     assert at_once == [100]
     assert sorted({finding.kind for finding in found}) == ["ended_unseen", "trouble"]
     assert len(found) == 130
+
+
+def test_fewer_jobs_start_together_while_sagemaker_is_slow():
+    world = waiting(*[f"job{n:02d}" for n in range(40)])
+    create = world.client.create_training_job
+
+    def slow(**request: Any) -> Any:
+        world.clock.set(world.clock.now() + 600)
+        return create(**request)
+
+    world.client.create_training_job = slow
+    seen = commits(world)
+    world.manager.passes.run()
+    assert [len(jobs) for jobs in seen if len(jobs) > 3] == [
+        16,
+        8,
+        16,
+    ]  # The rest are confirmations.
+
+
+def test_what_is_committed_takes_effect_though_the_table_stops_to_answer():
+    world = waiting(*NAMES, store=MemoryStore(most_changes=5))
+    commit, seen = world.store.decisions.commit, []
+
+    def fails(changes: Any, **more: Any) -> Any:
+        seen.append(len(changes))
+        if len(seen) == 2:
+            raise Unavailable("throttled")
+        return commit(changes, **more)
+
+    world.store.decisions.commit = fails
+    with pytest.raises(Unavailable):
+        world.manager.passes.run()
+    assert seen == [5, 5, 5]
+    assert [name for name in NAMES if world.job(name).attempt] == NAMES[:5]
+    assert all(world.job(name).attempt.created for name in NAMES[:5])

@@ -40,7 +40,11 @@ LEASE_MARGIN = 10_000
 
 AHEAD = (16, 100)
 """How many jobs a pass changes before the first of their calls to SageMaker: at first, and at most.
-The number doubles after each success, and falls to one job after a failed call."""
+The number doubles after each success within `AHEAD_FOR`, and falls to one job after a failed call.
+"""
+
+AHEAD_FOR = 5_000
+"""How long (ms) the calls of jobs changed together may take; the number halves after longer."""
 
 _MOST_TOGETHER = 20
 """Most decisions that are considered for one transaction. Few: each may depend on another ledger,
@@ -276,19 +280,25 @@ class Passes:
         conditions = _Conditions(versions=versions, group_decisions=world.group_decisions)
         applied = _Applied()
         left = deque(decisions)
-        while left and self._clock.now() < until:
+        while left and (began := self._clock.now()) < until:
             committed: list[Job] = []
-            goes_on = True
-            with self._store.decisions.in_a_row():
-                while left and goes_on and len(committed) < ahead.most:
-                    following = self._steps(left, pools, conditions)
-                    together = self._together(following, conditions, ahead.most - len(committed))
-                    goes_on = self._commit(together, conditions, setbacks, applied, committed)
-                    goes_on = goes_on and conditions.known
-                    for _ in together:
-                        left.popleft()
+            goes_on, failure = True, None
+            try:
+                with self._store.decisions.in_a_row():
+                    while left and goes_on and len(committed) < ahead.most:
+                        following = self._steps(left, pools, conditions)
+                        most = ahead.most - len(committed)
+                        together = self._together(following, conditions, most)
+                        goes_on = self._commit(together, conditions, setbacks, applied, committed)
+                        goes_on = goes_on and conditions.known
+                        for _ in together:
+                            left.popleft()
+            except SlotQError as error:
+                failure = error  # What has been committed takes effect all the same.
             went = self._take_effect(committed, applied, until)
-            ahead.tried(went=went)
+            if failure is not None:
+                raise failure
+            ahead.tried(went=went, took=self._clock.now() - began)
             if not (went and goes_on):
                 return applied.cut_short()
         return applied if not left else applied.cut_short()
@@ -405,7 +415,9 @@ class Passes:
             self._effects.take_back(
                 [(change.before, left[change.before.name]) for change in _changes(undone)]
             )
-            applied.steps = [step for step in applied.steps if step not in undone]
+            applied.steps = [
+                step for step in applied.steps if step.changes[0].before.name not in left
+            ]
         return not (carried.troubles or carried.untried)
 
 
@@ -447,8 +459,14 @@ class _Ahead:
 
     most: int = AHEAD[0]
 
-    def tried(self, *, went: bool) -> None:
-        self.most = min(2 * self.most, AHEAD[1]) if went else 1
+    def tried(self, *, went: bool, took: int) -> None:
+        """Learn from the last ones: whether their calls went well, and how long they took (ms)."""
+        if not went:
+            self.most = 1
+        elif took < AHEAD_FOR:
+            self.most = min(2 * self.most, AHEAD[1])
+        else:
+            self.most = max(1, self.most // 2)
 
 
 @dataclass(kw_only=True, slots=True)
