@@ -34,15 +34,20 @@ Figures = dict[str, float]
 
 
 def measure() -> dict[str, Figures]:
-    """By what comes at once; `afterwards`: all that follows from it until nothing is left."""
-    found = {}
-    for name, steps in (("ends", ends()), ("urgent jobs", urgent())):
-        for step, usage in steps.items():
-            found[f"{name}, {step}"] = usage.figures()
-    return found
+    """By what comes at once."""
+    return {name: usage.figures() for name, usage in _measured().items()}
 
 
-def ends(number: int = ENDS, pools: int = 5) -> dict[str, Usage]:
+def _measured() -> dict[str, Usage]:
+    evictions, starts = urgent()
+    return {
+        f"{ENDS} ends found by one tick, and as many starts": ends(),
+        f"{URGENT} urgent jobs evict": evictions,
+        f"{URGENT} urgent jobs start": starts,
+    }
+
+
+def ends(number: int = ENDS, pools: int = 5) -> Usage:
     """A tick finds that this many training jobs have ended, of which no event told; as many jobs
     wait for their slots."""
     slots = number // pools
@@ -65,11 +70,12 @@ def ends(number: int = ENDS, pools: int = 5) -> dict[str, Usage]:
         creates = its.account.plane.calls["CreateTrainingJob"]
         usage = _counted(its, sample("tick"))
         assert its.account.plane.calls["CreateTrainingJob"] == creates + number
-        return {"one tick": usage, "afterwards": _passes(its)}
+        return usage
 
 
-def urgent(number: int = URGENT) -> dict[str, Usage]:
-    """Urgent jobs arrive together in a queue of every kind of thing."""
+def urgent(number: int = URGENT) -> tuple[Usage, Usage]:
+    """Urgent jobs arrive together in a queue of every kind of thing: the pass that evicts for them,
+    and the pass after their victims have ended."""
     with mixed() as its:
         stops = its.account.plane.calls["StopTrainingJob"]
         for turn in range(number):
@@ -80,9 +86,13 @@ def urgent(number: int = URGENT) -> dict[str, Usage]:
                 "slotq:pools": f"pool-{turn % POOLS:02d},pool-{(turn + 7) % POOLS:02d}",
             }
             its.submit(f"urgent-{turn:02d}", Tags=_tags(tags))
-        usage = _counted(its, PASS)
+        evictions = _counted(its, PASS)
         assert its.account.plane.calls["StopTrainingJob"] == stops + number
-        return {"pass": usage, "afterwards": _passes(its)}
+        creates = its.account.plane.calls["CreateTrainingJob"]
+        _end_what_stops(its)
+        starts = _counted(its, PASS)
+        assert its.account.plane.calls["CreateTrainingJob"] == creates + number
+        return evictions, starts
 
 
 _SHARED = Shared(projects=PROJECTS, departments=10, people=PROJECTS)
@@ -109,7 +119,9 @@ def mixed() -> Iterator[Live]:
             _gang(its, turn, priority=turn % 3)
         for turn in range(WAITING):
             its.other.jobs.submit(_of(model, turn, "waiting", priority=turn % 4), _REQUEST)
+        _start_all(its)  # Some are evicted by those who deserve more.
         its.account.clock.set(its.account.clock.now() + 2 * GRACE)
+        _settle(its)
         its.send(sample("tick"))
         settled(its)
         yield its
@@ -207,19 +219,20 @@ def _counted(its: Live, event: dict[str, Any]) -> Usage:
     return usage
 
 
-def _passes(its: Live) -> Usage:
-    """Run what was asked for, and a tick's pass."""
-    with its.engine.meter.counting() as usage:
-        while its.account.lambda_.events:
-            its.send(its.account.lambda_.events.pop(0))
-    return usage
+def _end_what_stops(its: Live) -> None:
+    """What was asked to stop has stopped, and the handler is told of it while another one has the
+    lease."""
+    now = its.account.clock.now() + 150_000
+    its.account.clock.set(now)
+    its.other.scheduler.take_lease("other", now=now, until=now + 60_000)
+    _settle(its)
+    its.other.scheduler.end_lease("other", generation=None)
 
 
 def main() -> None:
-    for name, steps in (("ends", ends()), ("urgent jobs", urgent())):
-        for step, usage in steps.items():
-            print(f"== {name}, {step}: {usage.figures()}")
-            _print(usage)
+    for name, usage in _measured().items():
+        print(f"== {name}: {usage.figures()}")
+        _print(usage)
 
 
 def _print(usage: Usage) -> None:
