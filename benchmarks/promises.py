@@ -34,6 +34,7 @@ class Promise:
         return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
 
 
+ENDS_AND_STARTS = "500 ends found by one tick, and as many starts"
 _LINES = ("passes", "2,000 lines", "one decision")
 _PROJECTS = ("projects", "passes", "*")
 _SHARED = ("projects", "submissions", "*")
@@ -56,6 +57,11 @@ PROMISES = (
     Promise("its read units", (*_SHARED, "first", "read_units"), 5),
     Promise("rounds of calls, pass with projects", (*_PROJECTS, "one decision", "rounds"), 20),
     Promise("its read units, one decision", (*_PROJECTS, "one decision", "read_units"), 250),
+    Promise(
+        "rounds of calls, 500 ends found by one tick and as many starts",
+        ("many at once", ENDS_AND_STARTS, "rounds"),
+        150,
+    ),
     Promise("calls of a job's life", ("life", "calls"), 30),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False

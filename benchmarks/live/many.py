@@ -18,6 +18,7 @@ from benchmarks.live.meter import Usage
 from benchmarks.live.passes import settled
 from benchmarks.live.queues import FIRST_POOL, TYPE
 from benchmarks.live.sharing import Shared
+from benchmarks.promises import ENDS_AND_STARTS
 from slotq_core.adapters.dynamodb.layout.lines import GRACE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -41,7 +42,7 @@ def measure() -> dict[str, Figures]:
 def _measured() -> dict[str, Usage]:
     evictions, starts = urgent()
     return {
-        f"{ENDS} ends found by one tick, and as many starts": ends(),
+        ENDS_AND_STARTS: ends(),
         f"{URGENT} urgent jobs evict": evictions,
         f"{URGENT} urgent jobs start": starts,
     }

@@ -281,7 +281,7 @@ def _changes_share_their_fate() -> AbstractContextManager[Any]:
             yield from ((this.number, error) for this in ready)
         else:
             for this, after in zip(ready, jobs, strict=True):
-                yield this.number, self._changed(this.wanted, this.change, after, set())
+                yield this.number, self._changed([(this.wanted, this.change, after)])[0]
 
     return patch.object(AttemptChanges, "_together", wrong)
 
@@ -430,8 +430,8 @@ def _refusals_are_believed() -> AbstractContextManager[Any]:
 def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
     right = pool_lessons.Lessons._refused
 
-    def wrong(self: Any, pool: str, role: str, action: str, message: str) -> None:
-        right(self, pool, EVERYBODY, action, message)
+    def wrong(self: Any, known: Any, pool: str, role: str, action: str, message: str) -> bool:
+        return right(self, known, pool, EVERYBODY, action, message)
 
     return patch.object(pool_lessons.Lessons, "_refused", wrong)
 

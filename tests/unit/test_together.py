@@ -200,6 +200,24 @@ def test_a_tick_records_many_ends_together_and_starts_those_who_wait():
     assert [sorted(jobs) for jobs in seen] == [NAMES, ["next1", "next2"], ["next1", "next2"]]
 
 
+def test_many_lessons_of_a_pool_are_one_write():
+    world = ended(*NAMES)
+    for name in NAMES[2:]:
+        there = world.plane.job(name)
+        there.status, there.secondary = "Failed", "Failed"
+        there.failure_reason = "CapacityError: Unable to provision requested ML compute capacity"
+    written, keep = [], world.store.health.set
+
+    def noted(pool: str, health: Any) -> None:
+        written.append(health.errors)
+        keep(pool, health)
+
+    world.store.health.set = noted
+    world.manager.tick()
+    assert written == [10]
+    assert set(world.states().values()) == {"completed", "pending"}
+
+
 def test_an_end_that_an_event_reports_meanwhile_is_no_finding_and_stops_no_other():
     world = ended(*NAMES)
     commit, other = world.store.decisions.commit, world.another_manager()

@@ -123,6 +123,7 @@ class _News:
     """The ended attempt with its script's last report."""
     metrics: Callable[..., Metrics]
     """The final metrics of the ended attempt; as `Effects._metrics` finds them."""
+    reads: _Reads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -309,7 +310,8 @@ class Effects:
         if name is None:
             return Observed(ignored="no job of this queue ever ran under that name")
 
-        wanted = self._news(job or self._store.jobs.get(name), name, observation)
+        reads = _Reads(self._store)
+        wanted = self._news(job or self._store.jobs.get(name), name, observation, reads)
         taken = self._changes.one(wanted)
         if taken is None:
             return Observed(ignored=f"that attempt of {name} is over")
@@ -318,27 +320,35 @@ class Effects:
     def take_in(self, found: Sequence[tuple[Job, Observation | None]]) -> list[Outcome]:
         """Apply what SageMaker says of these jobs' live attempts; None: it has no such training
         job, because somebody has deleted it, so the job ends as stopped. Returns the outcomes."""
-        return self._changes.all([self._wanted(job, seen) for job, seen in found])
+        quoted = [job.name for job, seen in found if seen is not None and seen.message]
+        reads = _Reads(self._store, quoted)
+        return self._changes.all([self._wanted(job, seen, reads) for job, seen in found])
 
-    def _wanted(self, job: Job, seen: Observation | None) -> Wanted:
+    def _wanted(self, job: Job, seen: Observation | None, reads: _Reads) -> Wanted:
         assert job.attempt is not None
         if seen is not None:
-            return self._news(job, job.name, seen)
+            return self._news(job, job.name, seen, reads)
         name = job.attempt.training_job
         return self._gone(job, name, f"its training job {name} is no longer in SageMaker")
 
-    def _news(self, job: Job | None, name: str, observation: Observation) -> Wanted:
+    def _news(self, job: Job | None, name: str, observation: Observation, reads: _Reads) -> Wanted:
         """The change of the job by what was observed."""
 
         @cache  # Computed once, however often others change the job meanwhile.
         def shown() -> str:
-            return self._shown(name, observation.message)
+            return _shown(name, observation.message, reads)
 
         @cache
         def metrics(attempt: Attempt, *, matter: bool) -> Metrics:
             return self._metrics(observation, attempt, matter=matter)
 
-        news = _News(seen=observation, shown=shown, reported=cache(self._reported), metrics=metrics)
+        news = _News(
+            seen=observation,
+            shown=shown,
+            reported=cache(self._reported),
+            metrics=metrics,
+            reads=reads,
+        )
         return Wanted(
             job=job,
             training_job=observation.training_job,
@@ -445,7 +455,7 @@ class Effects:
 
     def _forbidden(self, job: Job, attempt: Attempt, broken: str) -> None:
         """End an attempt before its create: the job is held."""
-        now, message = self._clock.now(), self._shown(job.name, broken)
+        now, message = self._clock.now(), _shown(job.name, broken, _Reads(self._store))
         self._changes.one(
             Wanted(
                 job=job,
@@ -456,7 +466,7 @@ class Effects:
 
     def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> Changed | None:
         ending = _REFUSALS.get(answer.verdict) or _failure(answer.verdict, answer.quota, attempt)
-        message = self._shown(job.name, answer.message)
+        message = _shown(job.name, answer.message, _Reads(self._store))
         return self._changes.one(
             Wanted(
                 job=job,
@@ -575,7 +585,8 @@ class Effects:
         ended = after_end(job, ending, at=at, now=self._clock.now(), message=message, limit=limit)
         attempt, after = ended.attempt, ended.job
         if after.priority_class and not after.terminal:
-            sharing = self._store.configuration.read().sharing
+            reads = news.reads if news is not None else _Reads(self._store)
+            sharing = reads.configuration(self._clock.now()).sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
         if news is not None:
             place = news.seen.checkpoints or attempt.checkpoints
@@ -616,20 +627,9 @@ class Effects:
                 reported = dict(described.metrics) if described else {}
         return tuple(sorted({**found, **reported}.items())[:MOST_FINAL])
 
-    def _shown(self, job: str, message: str) -> str:
-        """Return SageMaker's text without secrets; empty if the request cannot be read, because the
-        secrets in the text are then unknown."""
-        if not message:
-            return ""
-        try:
-            return without_secrets(message, self._store.jobs.request(job))
-        except (NoSuchJob, NotUnderstood):
-            return ""
-
 
 class _Reads:
-    """What creates read: the requests of the given jobs together, and the configuration for several
-    creates once."""
+    """What several jobs read: the given jobs' requests together, the configuration once."""
 
     def __init__(self, store: Store, names: Sequence[str] = ()) -> None:
         self._store = store
@@ -648,6 +648,17 @@ class _Reads:
         if self._configuration is None or now - self._configuration[0] >= CONFIRM_WITHIN:
             self._configuration = now, self._store.configuration.read()
         return self._configuration[1]
+
+
+def _shown(job: str, message: str, reads: _Reads) -> str:
+    """Return SageMaker's text without secrets; empty if the request cannot be read, because the
+    secrets in the text are then unknown."""
+    if not message:
+        return ""
+    try:
+        return without_secrets(message, reads.request(job))
+    except (NoSuchJob, NotUnderstood):
+        return ""
 
 
 @dataclass(kw_only=True, slots=True)

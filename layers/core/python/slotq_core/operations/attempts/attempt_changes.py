@@ -104,7 +104,7 @@ class AttemptChanges:
                     return found
                 change = found
                 continue
-            return self._changed(wanted, change, after, set())
+            return self._changed([(wanted, change, after)])[0]
         raise Conflict(f"{wanted.training_job}: its job's record changed {_TRIES} times in a row")
 
     def _in_one_pool(self, ready: Sequence[_Ready]) -> dict[int, Outcome]:
@@ -127,15 +127,17 @@ class AttemptChanges:
             middle = len(ready) // 2
             yield from self._together(ready[:middle])
             yield from self._together(ready[middle:])
+            return
         except SlotQError as error:
             yield from ((this.number, error) for this in ready)
-        else:
-            told: set[str] = set()
-            for this, after in zip(ready, jobs, strict=True):
-                try:
-                    yield this.number, self._changed(this.wanted, this.change, after, told)
-                except SlotQError as error:
-                    yield this.number, error
+            return
+        made = [(this.wanted, this.change, after) for this, after in zip(ready, jobs, strict=True)]
+        found: Sequence[Outcome]
+        try:
+            found = self._changed(made)
+        except SlotQError as error:
+            found = [error] * len(ready)
+        yield from zip((this.number for this in ready), found, strict=True)
 
     def _alone(self, ready: _Ready) -> Outcome:
         try:
@@ -143,10 +145,17 @@ class AttemptChanges:
         except SlotQError as error:
             return error
 
-    def _changed(self, wanted: Wanted, change: Change, after: Job, told: set[str]) -> Changed:
-        learned = self._lessons.take(change, wanted.answer, told)
-        calls_for_pass = learned or _calls_for_pass(change)
-        return Changed(job=after, written=True, calls_for_pass=calls_for_pass, learned=learned)
+    def _changed(self, made: Sequence[tuple[Wanted, Change, Job]]) -> list[Changed]:
+        learned = self._lessons.take([(change, wanted.answer) for wanted, change, _ in made])
+        return [
+            Changed(
+                job=after,
+                written=True,
+                calls_for_pass=new or _calls_for_pass(change),
+                learned=new,
+            )
+            for (_, change, after), new in zip(made, learned, strict=True)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
