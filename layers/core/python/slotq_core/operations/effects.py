@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
@@ -23,7 +23,7 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
@@ -545,7 +545,7 @@ class Effects:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            begun = self._with_lost_stop(_as_begun(job, seen, at), seen)
+            begun = self._with_lost_stop(_as_begun(job, seen, at), news)
             ending = _ending(seen, job.attempt)
             return self._end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
@@ -561,11 +561,12 @@ class Effects:
             return Change(before=job, after=replace(job, attempt=attempt))
         return self._created(job, seen.checkpoints)
 
-    def _with_lost_stop(self, job: Job, seen: Observation) -> Job:
+    def _with_lost_stop(self, job: Job, news: _News) -> Job:
         """Return the job with its stop, which a restored table may not contain."""
+        seen = news.seen
         if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
             return job
-        restore = self._store.repair.last_restore()
+        restore = news.reads.last_restore
         if restore is None or restore.restored_at > self._clock.now() + FAR_OFF:
             return job
         since = seen.running_since
@@ -642,6 +643,10 @@ class _Reads:
     def request(self, job: str) -> Request:
         """Return the job's request, which stays as it is while the job starts."""
         return self._requests.get(job) or self._store.jobs.request(job)
+
+    @cached_property
+    def last_restore(self) -> Restore | None:
+        return self._store.repair.last_restore()
 
     def configuration(self, now: int) -> Configuration:
         """Return the configuration, as of at most `CONFIRM_WITHIN` ago."""
