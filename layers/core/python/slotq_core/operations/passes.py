@@ -285,9 +285,8 @@ class Passes:
             goes_on, failure = True, None
             try:
                 with self._store.decisions.in_a_row():
-                    while left and goes_on and len(committed) < ahead.most:
+                    while left and goes_on and (most := ahead.most - _calls(committed)) > 0:
                         following = self._steps(left, pools, conditions)
-                        most = ahead.most - len(committed)
                         together = self._together(following, conditions, most)
                         goes_on = self._commit(together, conditions, setbacks, applied, committed)
                         goes_on = goes_on and conditions.known
@@ -324,7 +323,8 @@ class Passes:
         names: set[str] = set()
         for step in following:
             own = {change.before.name for change in step.changes}
-            if found and (names & own or len(names) + len(own) > most):
+            most -= _calls(change.after for change in step.changes)
+            if found and (names & own or most < 0):
                 break
             names |= own
             found.append(step)
@@ -433,6 +433,11 @@ class _Step:
 
 def _changes(steps: Iterable[_Step]) -> list[Change]:
     return [change for step in steps for change in step.changes]
+
+
+def _calls(jobs: Iterable[Job]) -> int:
+    """How many of these changed jobs may need a call to SageMaker."""
+    return sum(job.attempt is not None for job in jobs)
 
 
 def _pools(steps: Iterable[_Step]) -> list[str]:
