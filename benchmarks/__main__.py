@@ -73,6 +73,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "projects": lambda: projects.measure(short=short),
         "groups": groups.measure,
         "many at once": many.measure,
+        "batches": groups.measure_batches,
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),

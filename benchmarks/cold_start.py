@@ -83,7 +83,7 @@ _NOTHING_LEFT = """
 before = set(sys.modules)
 class Table:
     def __getattr__(self, operation):
-        return lambda **request: dict(Items=[], Count=0, Attributes=dict())
+        return lambda **request: dict(Items=[], Responses=dict(), Count=0, Attributes=dict())
 class Context:
     aws_request_id = "r"
     def get_remaining_time_in_millis(self):

@@ -39,6 +39,7 @@ from tests.functional.account import NOW, TABLE, Account, add_job, context, samp
 BEHIND = 1000
 """The number of jobs that wait before the measured one."""
 LISTED = 20
+BATCH = 50
 MINUTE = 60_000
 EVENTS = ("training-starting", "training-in-progress", "training-completed")
 """The events of an attempt that can change something."""
@@ -163,6 +164,14 @@ def one_waits(customer: Customer) -> None:
     customer.submit("job")
 
 
+def batch_waits(customer: Customer) -> None:
+    two_run(customer)
+    body = json.loads(add_job(Tags=[])["body"])
+    del body["TrainingJobName"]
+    jobs = [{"TrainingJobName": f"job-{number}"} for number in range(BATCH)]
+    customer.send({**sample("submit-jobs"), "body": json.dumps({"template": body, "jobs": jobs})})
+
+
 def waiting(customer: Customer) -> None:
     one_waits(customer)
     customer.look("job")
@@ -253,6 +262,8 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
     "job": (simple, nothing, 1),
     "job, evicted once": (evicted, simple_of_two, 1),
     "job, behind 1,000": (behind, beside, 1),
+    "submission of a job that waits": (one_waits, two_run, 1),
+    "one of 50 in a batch": (batch_waits, two_run, BATCH),
     "event that changes nothing": (an_event_more, an_event, 1),
     "look at a job that runs": (running, two_run, 1),
     "look at a job that waits": (waiting, one_waits, 1),

@@ -62,6 +62,8 @@ PROMISES = (
         ("many at once", ENDS_AND_STARTS, "rounds"),
         150,
     ),
+    Promise("calls of 1,000 single jobs in a batch", ("batches", "*", "calls"), 200),
+    Promise("write units of each", ("batches", "*", "write_units_of_one"), 10),
     Promise("calls of a job's life", ("life", "calls"), 30),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False

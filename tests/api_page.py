@@ -46,7 +46,11 @@ FACETS = {
     "service": ("ServiceCalls", "queue_calls.py"),
 }
 """The properties of QueueClient that hold calls, with their classes and where these are."""
-BASES = {"QueuedJob": ("ObservedJob", "jobs/job.py")}
+BASES = {
+    "QueueClient": ("BatchCalls", "groups/batches.py"),
+    "QueuedJob": ("ObservedJob", "jobs/job.py"),
+    "QueueTrainingJobSession": ("Sweeping", "sweeps/of_estimators.py"),
+}
 """Classes whose methods are shown with those of the class that extends them."""
 VERBS = {"JobCalls": "VerbsByName", "QueuedJob": "VerbsOfJob"}
 """The bases that have a class's verbs, shown behind its own methods; in jobs/verbs.py."""

@@ -5,14 +5,19 @@ client_sdk/ui/src/verbs.ts   the verbs for which the page has buttons
 docs/cli.md                  the table of the commands
 docs/cli-tools.md            the commands that select jobs by options
 docs/permissions.md          the table of the routes
+slotq/cli/summaries.json     the first sentence of each command's help
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
+
+from slotq.cli.main import SUMMARIES, cli
 from slotq_core.api.openapi import NUMBERS
 from slotq_core.api.routes import ROUTES
 from slotq_core.model.access import NEEDED, Needed, Role
@@ -112,6 +117,14 @@ def _needed(needed: Needed) -> str:
     return f"of one's own jobs {own}, of others {others}" if own else f"of others' jobs {others}"
 
 
+def summaries() -> str:
+    """The commands, and what each does: `slotq --help` and completion without their modules."""
+    context = click.Context(cli)
+    commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    texts = {name: it.get_short_help_str(sys.maxsize) for name, it in commands.items() if it}
+    return json.dumps(texts, indent=2, ensure_ascii=False) + "\n"
+
+
 def placed(page: Path, text: str) -> str:
     """The page with this text between its marks."""
     before, _, rest = page.read_text().partition(BEGIN)
@@ -126,6 +139,7 @@ def files() -> Mapping[Path, str]:
         COMMANDS: placed(COMMANDS, commands()),
         SELECTING: placed(SELECTING, selecting()),
         PERMISSIONS: placed(PERMISSIONS, routes()),
+        SUMMARIES: summaries(),
     }
 
 

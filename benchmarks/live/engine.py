@@ -1,8 +1,8 @@
-"""A table in memory for counting: the fault campaign's engine, with what decides a call's cost and
+"""A table in memory for counting: the emulator's DynamoDB, with what decides a call's cost and
 with a meter.
 
 Queries and scans end a page after 1 MB, as DynamoDB does. The contract suite proves the rest of the
-engine to be exact (`tests/faults/fake_dynamodb.py`).
+engine to be exact (`slotq/local/services/dynamodb.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError
 
 from benchmarks.dynamodb_units import Item, index_writes, item_size, read_units, table_units
 from benchmarks.live.meter import Meter, Touched
+from slotq.local.services import expressions
+from slotq.local.services.dynamodb import InMemoryDynamo, Key
 from slotq_core.adapters.dynamodb.layout.table import BY_STATE
-from tests.faults import expressions
-from tests.faults.fake_dynamodb import FakeDynamo, Key
 
 PAGE = 1 << 20
 """The most bytes that one page of a Query or a Scan reads."""
@@ -30,16 +30,16 @@ _APART = {"Select", "FilterExpression", "ProjectionExpression"}
 Request = Mapping[str, Any]
 
 
-class Engine(FakeDynamo):
+class Engine(InMemoryDynamo):
     """One account's tables. Calls are counted by the meter."""
 
     def __init__(self) -> None:
         super().__init__()
         self.meter = Meter()
 
-    def batch_write_item(self, *, RequestItems: Mapping[str, Any]) -> dict[str, Any]:  # noqa: N803 - boto3's
+    def batch_write_item(self, **request: Any) -> dict[str, Any]:
         """Put many items at once. For filling a table: neither counted nor watched."""
-        for table, requests in RequestItems.items():
+        for table, requests in request["RequestItems"].items():
             for each in requests:
                 item = each["PutRequest"]["Item"]
                 self.tables[table].put(_key(item), item)

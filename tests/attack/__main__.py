@@ -20,10 +20,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from moto import mock_aws
 
 import app
-from slotq.local.services import moto_dynamodb
 from tests.attack.api_server import SCHEMA, ApiServer, open_to
 from tests.attack.sagemaker import StrictClient
 from tests.functional.account import Account
@@ -66,7 +64,7 @@ def attack(server: ApiServer, phases: str, *, examples: int, seed: int) -> int:
 
 
 def run(phases: str, *, renews: bool, examples: int, seed: int) -> tuple[int, ApiServer]:
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
+    with pytest.MonkeyPatch.context() as patch:
         for account in in_use(Account(), patch):
             patch.setattr(app, "sagemaker_client", lambda its=account: StrictClient(its.plane))
             patch.setattr(app.logger.registered_handler, "stream", io.StringIO())
@@ -83,7 +81,6 @@ def main() -> int:
     parser.set_defaults(examples=WHOLE)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    moto_dynamodb.install()
     began, failed, wrong = time.monotonic(), False, []
     statuses: Counter[int] = Counter()
     for name, (phases, renews, part) in RUNS.items():

@@ -58,7 +58,22 @@ def test_the_submitter_is_the_signer(account: Account):
     assert (status, job["submitter"]) == (202, SIGNER)
 
 
-@pytest.mark.parametrize("name", ["add-job", "amend-job", "cancel-job", "change-jobs", "set-pool"])
+def test_the_submitter_of_a_batch_is_the_signer_whatever_its_jobs_say(account: Account):
+    event = forged("submit-jobs")
+    jobs = json.loads(event["body"])["jobs"]
+    event["body"] = json.dumps(
+        {
+            **json.loads(event["body"]),
+            "jobs": [{**job, **dict.fromkeys(NAMES, FORGED)} for job in jobs],
+        }
+    )
+    outcomes = account.call(event)[1]["outcomes"]
+    assert {outcome["job"]["submitter"] for outcome in outcomes} == {SIGNER}
+
+
+@pytest.mark.parametrize(
+    "name", ["add-job", "submit-jobs", "amend-job", "cancel-job", "change-jobs", "set-pool"]
+)
 def test_a_change_with_a_forged_query_is_refused(account: Account, name: str):
     assert account.call(forged(name, query=True))[0] == 400
 
@@ -111,7 +126,7 @@ def test_who_retries(account: Account):
 
 NAMING = (
     *("add-job", "amend-job", "cancel-job", "change-jobs", "get-request", "set-pool"),
-    *("remove-pool", "get-version", "get-me", "mend", "apply-configuration"),
+    *("remove-pool", "get-version", "get-me", "mend", "apply-configuration", "submit-jobs"),
     *("set-project", "remove-project"),
 )
 """The samples of all routes that use the caller."""

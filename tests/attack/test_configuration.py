@@ -15,7 +15,7 @@ from click.testing import Result
 
 from tests.contract.faults import before_the_next, on
 from tests.functional import real_http
-from tests.functional.account import ON_MOTO, Account, forget
+from tests.functional.account import Account, forget
 from tests.functional.sharing import OPERATOR, request, submit
 
 POOL = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
@@ -224,7 +224,6 @@ def shown(account: Account) -> list[str]:
     return [each["name"] for each in kept.get("projects", [])]
 
 
-@ON_MOTO
 @pytest.mark.parametrize("states_revision", [True, False])
 def test_of_two_applies_at_once_neither_is_mixed_with_the_other(
     account: Account, states_revision: bool
@@ -251,7 +250,6 @@ def test_of_two_applies_at_once_neither_is_mixed_with_the_other(
     assert [each["who"] for each in changes[:2]][-1] == (OPERATOR if states_revision else others)
 
 
-@ON_MOTO
 @pytest.mark.parametrize("call", range(8))
 def test_an_apply_that_dies_leaves_the_old_or_the_new(account: Account, call: int):
     """The process dies before its n-th call to DynamoDB."""

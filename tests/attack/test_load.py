@@ -25,6 +25,7 @@ from slotq_core.storage.stored_request import MAX_UNPACKED, pack, unpack
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.configuration import parse_pool
 from slotq_core.wire.document.views import parse_configuration
+from slotq_core.wire.groups.members import LARGEST_BODY, MOST_JOBS, parse_batch
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.attack.sagemaker import QuotingClient
@@ -151,6 +152,35 @@ BODIES: dict[str, Shape] = {
 def test_a_submission_is_read_by_linear_work(shape: Shape):
     assert len(shape(MAX_BODY)) <= MAX_BODY + 1000
     assert_linear(parse_submission, shape, MAX_BODY)
+
+
+def batch(jobs: list[Any], **template: Any) -> str:
+    return json.dumps({"template": template, "jobs": jobs}, separators=(",", ":"))
+
+
+BATCHES: dict[str, Shape] = {
+    "jobs without end": lambda size: batch([{}] * (size // 3)),
+    "jobs that are none": lambda size: batch([[[]] * (size // MOST_JOBS // 3)] * MOST_JOBS),
+    "jobs of unknown members": lambda size: batch(
+        [dict.fromkeys(map(str, range(size // MOST_JOBS // 8)), 1)] * MOST_JOBS
+    ),
+    "tags of jobs": lambda size: batch(
+        [{"Tags": [1] * (size // MOST_JOBS // 2)}] * MOST_JOBS, **BASE
+    ),
+    "a template of faults": lambda size: batch(
+        [{"TrainingJobName": f"job-{n}"} for n in range(size // 2_000)],
+        **dict.fromkeys(map(str, range(size // 100)), 1),
+    ),
+    "patches of a template": lambda size: batch(
+        [{"HyperParameters": {f"k{n}": None}} for n in range(MOST_JOBS)],
+        **{**BASE, "HyperParameters": {f"k{n}": "v" for n in range(size // 1_000)}},
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", BATCHES.values(), ids=BATCHES.keys())
+def test_a_batch_is_read_by_linear_work(shape: Shape):
+    assert_linear(parse_batch, shape, MAX_BODY)
 
 
 CHANGES: dict[str, Shape] = {
@@ -337,6 +367,7 @@ TOLD: dict[str, Shape] = {
 
 READS: dict[str, tuple[Callable[[Any], object], dict[str, Shape], int]] = {
     "submission": (parse_submission, BODIES, MAX_BODY),
+    "batch": (parse_batch, BATCHES, LARGEST_BODY - 10_000),
     "configuration": (parse_configuration, DOCUMENTS, MAX_BODY - 500),
     "amendment": (parse_amendment, CHANGES, MAX_BODY),
     "pool": (parse_pool, CHANGES, MAX_BODY),

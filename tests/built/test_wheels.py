@@ -113,6 +113,7 @@ def test_the_wheels_have_types_and_the_handler(wheels):
     assert handler == (ROOT / "functions" / "queue_manager" / "app.py").read_bytes()
     shipped = zipfile.ZipFile(wheels["slotq"]).read("slotq/packaging/slotq_training.py")
     assert shipped == (ROOT / "client_sdk" / "training" / "slotq_training.py").read_bytes()
+    assert "slotq/cli/summaries.json" in names["slotq"]
     there = {name for each in names.values() for name in each}
     for package in (ROOT / "client_sdk" / "src", ROOT / "layers" / "core" / "python"):
         for path in package.rglob("*.py"):

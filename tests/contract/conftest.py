@@ -1,6 +1,6 @@
-"""The stores that one suite runs against: in memory, on DynamoDB Local, and on the engine of the
-fault campaign (`tests/faults/fake_dynamodb.py`), which the suite proves to be exact. On moto, too,
-where DynamoDB Local is missing: it is the less exact of the two, so beside it proves nothing more.
+"""The stores that one suite runs against: in memory, on DynamoDB Local, and on the emulator's
+DynamoDB, which the suite proves to be exact; also as the fault campaign has it, with transactions
+that take time (`tests/faults/fake_dynamodb.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
-from slotq.local.services import moto_dynamodb
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.ports.store import Store
@@ -23,7 +21,8 @@ from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.worlds import NOW
 from tests.faults.fake_dynamodb import FakeDynamo
 
-ENGINES = ["dynamodb-local"] if dynamodb_local.is_here() else ["moto", "dynamodb-local"]
+ENGINES = {"emulator": "evented_client", "dynamodb-local": "local_client", "fake": "fake_client"}
+"""The fixtures of their clients."""
 CONFIG: dict[str, Any] = {"max_pool_connections": 20, "retries": {"total_max_attempts": 1}}
 _numbers = itertools.count()
 
@@ -39,24 +38,9 @@ def local_client(dynamodb_local_endpoint: str) -> Any:
     return dynamodb_local.client(dynamodb_local_endpoint, **CONFIG)
 
 
-@pytest.fixture(scope="session")
-def stubbed_client() -> Any:
-    """A client that moto answers while its mocks are on. (Making one takes a quarter second.)"""
-    moto_dynamodb.install()
-    return dynamodb_local.client(None, **CONFIG)
-
-
-@pytest.fixture
-def moto_client(stubbed_client: Any) -> Iterator[Any]:
-    """A client of an empty moto for this test only."""
-    with mock_aws():
-        yield stubbed_client
-
-
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["emulator", "dynamodb-local"])
 def client(request: pytest.FixtureRequest) -> Any:
-    names = {"moto": "moto_client", "dynamodb-local": "local_client", "fake": "fake_client"}
-    return request.getfixturevalue(names[request.param])
+    return request.getfixturevalue(ENGINES[request.param])
 
 
 @pytest.fixture
@@ -94,26 +78,23 @@ def evented_store(evented_client: EventedDynamo) -> Iterator[tuple[DynamoStore, 
         yield a_store(evented_client, table), table
 
 
-@pytest.fixture(params=["memory", *ENGINES, "fake"])
+@pytest.fixture(params=["memory", "dynamodb-local", "fake"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store without pools."""
-    if request.param == "memory":
-        yield MemoryStore()
-        return
-    names = {"moto": "moto_client", "dynamodb-local": "local_client", "fake": "fake_client"}
-    client = request.getfixturevalue(names[request.param])
-    for table in _table(client):
-        yield a_store(client, table)
+    yield from _store(request)
 
 
-@pytest.fixture(params=["memory", "dynamodb-local", "fake"])
+@pytest.fixture(params=["memory", "dynamodb-local", "emulator"])
 def racing_store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A store whose transactions can be trusted with threads, unlike moto's."""
+    """The same, for threads."""
+    yield from _store(request)
+
+
+def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
     if request.param == "memory":
         yield MemoryStore()
         return
-    names = {"dynamodb-local": "local_client", "fake": "fake_client"}
-    client = request.getfixturevalue(names[request.param])
+    client = request.getfixturevalue(ENGINES[request.param])
     for table in _table(client):
         yield a_store(client, table)
 

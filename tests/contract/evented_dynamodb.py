@@ -1,5 +1,5 @@
-"""The engine of the fault campaign behind botocore's events: calls are counted, changed and refused
-as those of a real client, in a tenth of moto's time."""
+"""The emulator's DynamoDB behind botocore's events: calls are counted, changed and refused as those
+of a real client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.hooks import HierarchicalEmitter
 
-from tests.faults.expressions import Item
+from slotq.local.services.expressions import Item
 from tests.functional.checked_dynamodb import OPERATIONS, CheckedDynamo
 
 

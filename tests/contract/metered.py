@@ -1,4 +1,4 @@
-"""A store on the fake engine whose calls, rounds of calls and read units are counted."""
+"""A store on the emulator's DynamoDB whose calls, rounds of calls and read units are counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any, TypeVar
 
 from benchmarks.dynamodb_units import item_size
+from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
 from slotq_core.adapters.dynamodb.layout.table import line_key
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT
@@ -15,7 +16,6 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from tests.contract.worlds import NOW
-from tests.faults.fake_dynamodb import FakeDynamo
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -26,7 +26,7 @@ class Metered:
     one round."""
 
     def __init__(self) -> None:
-        self._dynamo = FakeDynamo()
+        self._dynamo = InMemoryDynamo()
         self._dynamo.create_table(**table_definition("t"))
         self.reset()
 

@@ -139,7 +139,7 @@ def apply_commit(store: Store, moves: list[tuple[float, float, str]], how: str) 
 
 @pytest.mark.parametrize(
     ("client", "seed"),
-    [*(("fake", seed) for seed in range(4)), ("moto", 0)],  # moto takes ten times as long.
+    [("emulator", seed) for seed in range(4)],
     indirect=["client"],
 )
 def test_memory_and_dynamodb_answer_alike(

@@ -190,7 +190,9 @@ def test_a_broken_definition_can_be_configured_again_at_once(
     assert free(dynamo.worlds.load(NOW)) == 2
 
 
-def test_unreadable_facts_about_a_pool_stop_nothing(dynamo: DynamoStore, items: Table) -> None:
+def test_unreadable_facts_about_a_pool_stop_nothing(
+    dynamo: DynamoStore, items: Table, client: Any, table: str
+) -> None:
     a_queue(dynamo)
     items.put(health_key("p5"), {"errors": text("some")})
     items.change(by_hand.ledger(), foreign_slots=text("some"))
@@ -207,7 +209,7 @@ def test_unreadable_facts_about_a_pool_stop_nothing(dynamo: DynamoStore, items: 
     assert pool
     assert (pool.foreign, pool.health.errors) == (Demand(slots=1), 1)
     items.change(("CONFIG", "POOL#p5"), name=None)
-    assert dynamo.health.pool("p5") is None
+    assert DynamoStore(client, table).health.pool("p5") is None
 
 
 def test_the_configuration_can_change_with_an_unreadable_revision(

@@ -179,14 +179,6 @@ def test_a_dry_run_refuses_what_a_change_would_and_writes_nothing(store: Store) 
     ) == before
 
 
-def test_a_dry_run_finds_too_many_changes_for_a_transaction(dynamo: DynamoStore) -> None:
-    pools = [a_pool(f"p{number}") for number in range(50)]
-    for dry_run in (True, False):
-        with pytest.raises(Misconfigured, match="102 actions, and a transaction has 100"):
-            dynamo.configuration.change(pools, who="ada", now=NOW, dry_run=dry_run)
-    assert dynamo.configuration.pools() == ()
-
-
 def test_two_pools_of_one_name_are_refused(store: Store) -> None:
     with pytest.raises(Misconfigured):
         configure(store, a_pool("p5"), a_pool("p5", 3))

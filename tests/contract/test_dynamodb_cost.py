@@ -14,9 +14,6 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
-from moto.core import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-
 from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
 from slotq_core.adapters.dynamodb.layout.table import line_key
@@ -43,7 +40,6 @@ from tests.contract.worlds import (
     starts,
     waits,
 )
-from tests.faults.fake_dynamodb import FakeDynamo
 
 WAITING = (30, 1_000, 10_000)
 
@@ -73,8 +69,7 @@ def measured(client: Any) -> Iterator[Meter]:
 
 
 def fill(client: Any, table: str, jobs: list[Job]) -> None:
-    """Write waiting jobs with their lines, many at a time; into moto without its front, which takes
-    twice as long as the table behind it."""
+    """Write waiting jobs with their lines, many at a time."""
     items = [keyed(key, item) for job in jobs for key, item in items_of(job).items()]
     items += [
         {**keyed(line_key(line)), "touched": {"N": str(NOW)}}
@@ -83,20 +78,9 @@ def fill(client: Any, table: str, jobs: list[Job]) -> None:
     if isinstance(client, EventedDynamo):
         client.fill(table, items)
         return
-    if (in_moto := _moto_table(client, table)) is not None:
-        for item in items:
-            in_moto.put_item(item)
-        return
     for start in range(0, len(items), 25):
         puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
         client.batch_write_item(RequestItems={table: puts})
-
-
-def _moto_table(client: Any, table: str) -> Any:
-    """The table in moto; None where another engine answers the client."""
-    if isinstance(client, FakeDynamo):
-        return None
-    return dynamodb_backends[DEFAULT_ACCOUNT_ID][client.meta.region_name].tables.get(table)
 
 
 def crowd(first: int, last: int) -> list[Job]:

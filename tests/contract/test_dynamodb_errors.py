@@ -52,7 +52,7 @@ TRANSACTION = "TransactWriteItems"
 def test_a_collision_with_another_transaction_is_a_conflict(
     dynamo: DynamoStore, client: Any
 ) -> None:
-    """Neither DynamoDB Local nor moto answers so; AWS does."""
+    """DynamoDB Local never answers so; AWS does."""
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     collision = cancelled("None", "TransactionConflict")

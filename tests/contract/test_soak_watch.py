@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from benchmarks.live.watch import Watch
@@ -11,6 +9,7 @@ from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.sagemaker.service import JOB_TAG
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.worlds import a_pool, a_queue, starts, waits
 from tests.functional.account import TABLE
 from tests.least_request import least_request
@@ -19,19 +18,19 @@ POOL, TYPE = "pool-0", "ml.p5.48xlarge"
 
 
 @pytest.fixture
-def store(moto_client: Any) -> DynamoStore:
-    moto_client.create_table(**table_definition(TABLE))
-    store = DynamoStore(moto_client, TABLE)
+def store(evented_client: EventedDynamo) -> DynamoStore:
+    evented_client.create_table(**table_definition(TABLE))
+    store = DynamoStore(evented_client, TABLE)
     a_queue(store, a_pool(POOL, 1))
     return store
 
 
 @pytest.fixture
-def watch(moto_client: Any, store: DynamoStore) -> Watch:
+def watch(evented_client: EventedDynamo, store: DynamoStore) -> Watch:
     clock = VirtualClock(0)
     runner = VirtualRunner(clock=clock, work_of=lambda *_: Work(runtime=1_000))
     plane = Plane(clock=clock, runner=runner, emit=lambda _: None)
-    return Watch(moto_client, plane, {TYPE: 1})
+    return Watch(evented_client, plane, {TYPE: 1})
 
 
 def train(watch: Watch, name: str, job: str) -> None:
@@ -53,14 +52,14 @@ def test_a_job_that_trains_twice(watch: Watch):
 
 
 def test_jobs_that_hold_other_than_the_ledger_says(
-    watch: Watch, store: DynamoStore, moto_client: Any
+    watch: Watch, store: DynamoStore, evented_client: EventedDynamo
 ):
     starts(store, "one", pool=POOL, pools=(POOL,))
     watch.look_at_items(POOL, 1)
     assert (watch.wrong, watch.looks) == ([], 1)
     key = {"pk": {"S": f"POOL#{POOL}"}, "sk": {"S": "ACTIVE#one"}}
-    item = moto_client.get_item(TableName=TABLE, Key=key)["Item"]
-    moto_client.put_item(TableName=TABLE, Item={**item, "sk": {"S": "ACTIVE#two"}})
+    item = evented_client.get_item(TableName=TABLE, Key=key)["Item"]
+    evented_client.put_item(TableName=TABLE, Item={**item, "sk": {"S": "ACTIVE#two"}})
     watch.look_at_items(POOL, 1)
     assert watch.wrong == [f"{POOL}: jobs hold 2, the ledger says 1 of 1"]
 

@@ -73,6 +73,29 @@ def test_waiting_jobs_are_listed_with_their_reasons():
     assert "cancelled" in slotq("show", "long").output
 
 
+def test_many_requests_are_submitted_together_and_one_that_is_refused_stops_none(tmp_path):
+    large = request("large", "true")
+    large["ResourceConfig"]["InstanceCount"] = 2
+    many = [request(f"many-{n}", "true") for n in range(12)]
+    (tmp_path / "many.json").write_text(json.dumps([*many[:6], large, *many[6:]]))
+    (tmp_path / "one.json").write_text(json.dumps(request("one", "true")))
+    files = [str(tmp_path / name) for name in ("many.json", "one.json")]
+    result = slotq("submit", *files, "--priority", "2", "--json")
+    assert result.exit_code == ExitCode.NO, result.output
+    refused = json.loads(result.stderr)
+    assert (refused["code"], refused["field"]) == ("never_fits", "ResourceConfig.InstanceCount")
+    names = [job.name for job in QueueView.model_validate_json(result.stdout).jobs]
+    assert names == [*(f"many-{n}" for n in range(12)), "one"]
+    until(lambda: {state(name) for name in names} == {"completed"}, "not all have completed")
+    again = slotq("submit", files[1], files[1])
+    assert again.exit_code == ExitCode.NO
+    assert "job 'one' has ended (completed)" in again.output
+
+
+def state(name):
+    return QueueClient().jobs.view(name).state
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -177,6 +177,28 @@ def test_a_fit_comes_after_a_group_and_one_after_it(aws, estimator):
     assert begun == sorted(begun)  # Although the last has the highest priority.
 
 
+def test_many_estimators_are_fitted_together(aws, estimator, said):
+    """They share the session of the first."""
+    names = [f"many{number}" for number in range(4)]
+    first, *others = [estimator(name, steps=1, priority=2) for name in names]
+    large = estimator("large", steps=1, priority=2, instance_count=2)
+    session = first.sagemaker_session
+    for each in (*others, large):
+        each.sagemaker_session = session
+    outcomes = session.fit_many([first, large, *others])
+    assert [type(outcome.error) for outcome in outcomes] == [
+        type(None),
+        NeverFits,
+        *[type(None)] * 3,
+    ]
+    jobs = [outcome.job.name for outcome in outcomes if outcome.job]
+    assert jobs == [each.latest_training_job.name for each in (first, *others)]
+    for each in (first, *others):
+        each.latest_training_job.wait(logs=False)
+    assert {QueueClient().get(name).state for name in jobs} == {"completed"}
+    assert f"{jobs[-1]}: in the queue with priority 2" in said
+
+
 def test_a_tuner_is_refused_and_starts_nothing(aws, estimator):
     tuner = HyperparameterTuner(
         estimator("tuned", steps=2, priority=1),

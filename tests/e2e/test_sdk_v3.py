@@ -62,6 +62,20 @@ def submitted(name):
     return found[0] if found else None
 
 
+def test_the_trainers_of_a_batch_are_submitted_together(aws, trainer, said):
+    first, second = (trainer(f"many{number}", steps=1, priority=2) for number in (1, 2))
+    second.sagemaker_session = first.sagemaker_session
+    with first.sagemaker_session.batch() as batch:
+        for each in (first, second):
+            each.train(wait=False, logs=False)
+        assert submitted("many1") is None
+    names = [job.name for job in batch.jobs]
+    assert names == [submitted("many1"), submitted("many2")]
+    queue = QueueClient()
+    until(lambda: {queue.get(name).state for name in names} == {"completed"}, "not completed")
+    assert any(line.startswith(f"{names[1]}: in the queue") for line in said)
+
+
 def test_a_train_waits_is_evicted_resumes_and_completes(aws, trainer, said, caplog):
     caplog.set_level(logging.INFO)
     queue, evidence = QueueClient(), Evidence("low", aws.bucket)

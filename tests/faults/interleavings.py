@@ -279,6 +279,16 @@ def a_group(name: str, *jobs: str, max_parallel: int = 1) -> tuple[str, Handler]
     )
 
 
+def a_batch(*jobs: str) -> tuple[str, Handler]:
+    return f"submit batch {' '.join(jobs)}", lambda world: world.submit_batch(*jobs)
+
+
+def a_batch_and_its_pass(*jobs: str) -> tuple[str, Handler]:
+    """The pass that the batch requests runs while other handlers still work."""
+    label, act = a_batch(*jobs)
+    return f"{label} and its pass", and_its_pass(act)
+
+
 def begun_in_part(name: str, *jobs: str) -> Handler:
     """Almost an hour ago a handler died after it had stored the first member of this group."""
 
@@ -310,6 +320,15 @@ def a_requeue(name: str, attempt: int = 1) -> tuple[str, Handler]:
     return f"requeue {name}", lambda world: world.requeue(name, attempt)
 
 
+FOUR_POOLS = tuple(map(pool, "pqrh"))
+A_CHANGE_IN_PARTS: tuple[str, Handler] = (
+    "three pools go",
+    lambda world: world.configure_in_parts(pool(slots=2), tries=1),
+)
+ANOTHER_CHANGE_IN_PARTS: tuple[str, Handler] = (
+    "all pools grow",
+    lambda world: world.configure_in_parts(*(pool(name, 3) for name in "pqrh"), tries=1),
+)
 A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
 A_WAKE: tuple[str, Handler] = ("wake", lambda world: world.wake())
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
@@ -356,13 +375,18 @@ A_PASS_WITH_NEWS: tuple[str, Handler] = ("pass with news", a_pass_with_news)
 def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
     """The pass that the submission requests runs while other handlers still work."""
 
-    def act(world: World) -> None:
-        world.submit(name, **fields)
+    label, act = a_submit(name, **fields)
+    return f"{label} and its pass", and_its_pass(act)
+
+
+def and_its_pass(act: Handler) -> Handler:
+    def both(world: World) -> None:
+        act(world)
         world.clock.set(world.clock.now() + SOON)
         for run_pass in world.take_due("pass"):
             run_pass()
 
-    return f"submit {name} and its pass", act
+    return both
 
 
 def later(seconds: float, handler: tuple[str, Handler]) -> tuple[str, Handler]:
@@ -669,6 +693,32 @@ ALONE: tuple[Case, ...] = (
         leases=False,
     ),
     Case(
+        "the_same_batch_twice",
+        begun(),
+        (a_batch("a", "b", "c"), a_batch("a", "b", "c"), A_TICK),
+        ends(a=C, b=C, c=C),
+        pools=(pool(slots=2),),
+        bound=1,
+        leases=False,
+        most_actions=8,
+    ),
+    Case(
+        "two_batches_with_a_common_name",
+        begun(),
+        (a_batch("a", "b"), a_batch("c", "b!", "d after c")),
+        ends(a=C, b=C, c=C, d=C),
+        pools=(pool(slots=3),),
+        leases=False,
+    ),
+    Case(
+        "a_batch_beside_a_pass_that_ends",
+        stored("x"),
+        (A_PASS, a_batch_and_its_pass("a", "b")),
+        ends(x=C, a=C, b=C),
+        pools=(pool(slots=3),),
+        soon=("x", "a", "b"),
+    ),
+    Case(
         "the_same_group_twice",
         begun(),
         (a_group("grid", "a", "b"), a_group("grid", "a", "b"), A_TICK),
@@ -891,6 +941,32 @@ ALONE: tuple[Case, ...] = (
         pools=(pool(suspend_grace=20_000),),
         work={"low": Work(runtime=100_000, stop=10_000, release=5_000)},
         bound=1,
+        leases=False,
+    ),
+    Case(
+        "pools_go_in_parts_beside_a_pass",
+        stored("a", "b", pools="q,r"),
+        (A_CHANGE_IN_PARTS, A_PASS, A_PASS),
+        ends(a={C, S.PENDING}, b={C, S.PENDING}),
+        pools=FOUR_POOLS,
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "two_changes_in_parts",
+        stored("a", pools="q,r"),
+        (A_CHANGE_IN_PARTS, ANOTHER_CHANGE_IN_PARTS, A_PASS),
+        ends(a={C, S.PENDING}),
+        pools=FOUR_POOLS,
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "a_change_in_parts_is_taken_back_while_its_handler_sleeps",
+        stored("a", pools="q,r"),
+        (A_CHANGE_IN_PARTS, later(25, A_TICK)),
+        ends(a={C, S.PENDING}),
+        pools=FOUR_POOLS,
         leases=False,
     ),
     Case(

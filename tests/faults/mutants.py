@@ -45,11 +45,12 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.amend import ChangedJob
 from slotq_core.operations.attempts import attempt_changes, pool_lessons
 from slotq_core.operations.attempts.attempt_changes import AttemptChanges
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
-from slotq_core.operations.jobs import groups
+from slotq_core.operations.jobs import batches, groups
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweeps import SweepGoals
@@ -65,7 +66,7 @@ from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from slotq_core.storage.ends import record_of
 from tests.faults import broken_gangs, crashes, interleavings
 from tests.faults.branches import tried
-from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
+from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, THROTTLED, TOLD, Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.promises import (
     ATTEMPTS,
@@ -728,6 +729,48 @@ def _unfinished_groups_are_left() -> AbstractContextManager[Any]:
     return patch.object(groups.GroupsOfJobs, "finish", lambda *_, **__: ())
 
 
+def _any_job_of_the_name_is_the_batchs() -> AbstractContextManager[Any]:
+    """A batch takes whatever is stored under a name for the job that it submits."""
+
+    def wrong(self: Any, number: int, known: Job) -> bool:
+        self._done(number, ChangedJob(job=known, written=False))
+        return True
+
+    return patch.object(batches._Batch, "_found", wrong)
+
+
+def _a_batch_answers_before_it_is_stored() -> AbstractContextManager[Any]:
+    """A refused transaction of a batch is taken for a stored one."""
+    right = batches._Batch._stores
+
+    def wrong(self: Any, part: Any, configuration: Any) -> bool:
+        if not right(self, part, configuration):
+            for number, admitted in part:
+                self._done(number, ChangedJob(job=admitted.job, written=True))
+        return True
+
+    return patch.object(batches._Batch, "_stores", wrong)
+
+
+def _a_batch_asks_for_no_pass() -> AbstractContextManager[Any]:
+    right = batches.Batches.submit
+
+    def wrong(self: Any, *args: Any, **more: Any) -> Any:
+        with patch.object(self, "_wake", lambda: None):
+            return right(self, *args, **more)
+
+    return patch.object(batches.Batches, "submit", wrong)
+
+
+def _a_batch_refuses_what_comes_behind_an_untried_job() -> AbstractContextManager[Any]:
+    right = batches._waves
+
+    def wrong(members: Any) -> Any:
+        return [dict.fromkeys(wave, ()) for wave in right(members)]
+
+    return patch.object(batches, "_waves", wrong)
+
+
 @contextmanager
 def _refusals_do_not_count() -> Iterator[None]:
     for_ever = 10**9
@@ -736,6 +779,15 @@ def _refusals_do_not_count() -> Iterator[None]:
         patch.object(setbacks, "MOST_REFUSALS", for_ever),
     ):
         yield
+
+
+def _no_ledger_awaits_a_revision() -> AbstractContextManager[Any]:
+    """Passes take the ledgers of a change in parts for broken ones."""
+    return patch("slotq_core.adapters.dynamodb.held_slots.since_of", lambda _: 0)
+
+
+def _no_change_is_taken_back() -> AbstractContextManager[Any]:
+    return patch.object(dynamodb_configuration.DynamoConfiguration, "take_back", lambda *_: None)
 
 
 def _any_ledger_is_sound() -> AbstractContextManager[Any]:
@@ -828,6 +880,30 @@ MUTANTS: tuple[Mutant, ...] = (
         CONVERGENT,
     ),
     Mutant(
+        "any job of the name is the batch's",
+        _any_job_of_the_name_is_the_batchs,
+        race("two_batches_with_a_common_name"),
+        LOST,
+    ),
+    Mutant(
+        "a batch answers before it is stored",
+        _a_batch_answers_before_it_is_stored,
+        race("two_batches_with_a_common_name"),
+        LOST,
+    ),
+    Mutant(
+        "a batch asks for no pass",
+        _a_batch_asks_for_no_pass,
+        race("a_batch_beside_a_pass_that_ends"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a batch refuses what comes behind an untried job",
+        _a_batch_refuses_what_comes_behind_an_untried_job,
+        crash("a_batch_is_stored_in_parts", TOLD, kind=THROTTLED, first=35),
+        LOST,
+    ),
+    Mutant(
         "no group looks for an opening",
         _no_group_looks_for_an_opening,
         race("two_groups_of_one_name"),
@@ -890,6 +966,24 @@ MUTANTS: tuple[Mutant, ...] = (
         without_condition(dynamodb_ledger_expressions, "change_use"),
         race("two_passes_decide_differently"),
         CAPACITY,
+    ),
+    Mutant(
+        "a pass mends what a change in parts has made of a ledger",
+        _no_ledger_awaits_a_revision,
+        race("pools_go_in_parts_beside_a_pass"),
+        CAPACITY,
+    ),
+    Mutant(
+        "a change in parts ends that was taken back",
+        without_condition(dynamodb_expressions, "next_revision", "changing"),
+        race("a_change_in_parts_is_taken_back_while_its_handler_sleeps"),
+        CAPACITY,
+    ),
+    Mutant(
+        "nobody takes a change back",
+        _no_change_is_taken_back,
+        crash("the_pools_change_in_parts", SILENT),
+        CONVERGENT,
     ),
     Mutant(
         "a name may be given twice",

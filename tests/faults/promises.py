@@ -15,9 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from slotq.local.services.expressions import Item
 from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
-from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES
+from slotq_core.adapters.dynamodb.layout.sharing_text import unpacked
+from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES, revision_key, sharing_key
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
@@ -26,7 +28,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
 from tests.faults.whole_gangs import GANG, WholeGangs
 
@@ -91,6 +92,10 @@ class Watch:
     _capacity: dict[str, Demand] = field(default_factory=dict)
     _types: dict[str, str] = field(default_factory=dict)
     """The instance types of the pools."""
+    _document: str = ""
+    """The configuration's document."""
+    in_document: bool = False
+    """Whether that has the pools."""
     _lines: dict[str, Item] = field(default_factory=dict)
     _waiting: dict[str, set[str]] = field(default_factory=dict)
     """The sort keys in each line's partition."""
@@ -153,6 +158,21 @@ class Watch:
             self._types[name] = after["instanceType"]["S"]
             amounts = after["capacity"]["M"].items()
             self._capacity[name] = Demand({what: int(value["N"]) for what, value in amounts})
+        elif key == revision_key():
+            self._document_changed(after.get("sharing", {}).get("S", ""))
+
+    def _document_changed(self, name: str) -> None:
+        """Take in the pools of the configuration, if they are in its document."""
+        part = self.world.table.items.get(sharing_key(name, 0))
+        pools = unpacked(part["data"]["B"])[1] if part and name != self._document else None
+        self._document = name
+        if pools is not None:
+            self.in_document, self.world.pools = True, pools
+            gone = dict.fromkeys(self._capacity, Demand())
+            self._capacity = gone | {pool.name: pool.capacity for pool in pools}
+            self._types |= {pool.name: pool.instance_type for pool in pools}
+            for pool in self._capacity:
+                self._check_ledger(pool)
 
     def _check_gangs(self, were: Mapping[str, Job], changes: Sequence[Change]) -> None:
         gangs = [it.group for it in self.world.groups.values() if it.max_parallel is None]
@@ -187,6 +207,8 @@ class Watch:
 
     def _look_at_groups(self) -> None:
         """At the end each group is there with every member, or nothing of it has run."""
+        if self.gangs.in_parts:
+            self.note(CONVERGENT, "a decision about a group is never finished")
         for name, wanted in self.world.groups.items():
             members = self._members_of(name) or [it.name for it, _ in wanted.members]
             for member in members:
@@ -355,9 +377,7 @@ class Watch:
     def _check_ledger(self, pool: str) -> None:
         used = sum(self._held.get(pool, {}).values(), Demand())
         ledger = self._ledgers.get(pool, {})
-        counted = Demand(
-            {k.removeprefix("used_"): int(v["N"]) for k, v in ledger.items() if k[:5] == "used_"}
-        )
+        counted = _amounts(ledger, "used_")
         if used != counted:
             self.note(CAPACITY, f"pool {pool}: {used} is held, the ledger says {counted}")
         if pool in self._capacity and not used.within(self._capacity[pool]):
@@ -445,8 +465,7 @@ class Watch:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
             elif job.followed:
                 self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")
-        if self.gangs.in_parts:
-            self.note(CONVERGENT, "a decision about a group is never finished")
+        self._look_at_room()
         self._look_at_groups()
         ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
         if ours:
@@ -455,6 +474,29 @@ class Watch:
             self._check_ledger(pool)
             if self._held.get(pool):
                 self.note(CONVERGENT, f"pool {pool} is held by {sorted(self._held[pool])}")
+
+    def _look_at_room(self) -> None:
+        """At the end no change of the configuration is left in parts, and each ledger offers what
+        the configuration says. For pools in the configuration's document."""
+        if not self.in_document:
+            return
+        if "changing" in self.world.table.items[revision_key()]:
+            self.note(CONVERGENT, "a change of the configuration is never finished")
+        for pool, capacity in self._capacity.items():
+            free, used = (_amounts(self._ledgers[pool], kind) for kind in ("free_", "used_"))
+            room = capacity - used
+            if any(free[what] != room[what] for what in {"slots", *capacity, *free}):
+                self.note(CONVERGENT, f"pool {pool}: {free} is free of {capacity}, {used} is used")
+
+
+def _amounts(ledger: Item, kind: str) -> Demand:
+    return Demand(
+        {
+            name.removeprefix(kind): int(value["N"])
+            for name, value in ledger.items()
+            if name.startswith(kind)
+        }
+    )
 
 
 def overlooked(items: Mapping[Key, Item]) -> list[str]:

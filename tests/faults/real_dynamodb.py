@@ -13,20 +13,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from slotq.local.services.expressions import Item
 from tests.contract import dynamodb_local
 from tests.faults import world
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import (
+    Action,
     Change,
     FakeDynamo,
     Key,
     Request,
     Table,
-    _action_key,
-    _cancelled,
-    _error,
-    _key,
-    _nothing,
+    action_key,
+    key_of,
+    nothing,
 )
 
 
@@ -119,7 +120,7 @@ class RealDynamo(FakeDynamo):
         return answer
 
     def transact_write_items(
-        self, *, during: Callable[[], None] = _nothing, **request: Any
+        self, *, during: Callable[[], None] = nothing, **request: Any
     ) -> dict[str, Any]:
         """Call `during` before the engine is called and again before the answer is returned: all
         that time the items belong to the transaction."""
@@ -128,29 +129,27 @@ class RealDynamo(FakeDynamo):
         try:
             during()
             answer = self._ask("transact_write_items", request)
-            self._report([(each["TableName"], _action_key(kind, each)) for kind, each in actions])
+            self._report([(each["TableName"], action_key((kind, each))) for kind, each in actions])
             during()
         finally:
             for key in keys:
                 self._in_flight.pop(key, None)
         return answer
 
-    def _hold(self, actions: Sequence[tuple[str, Request]]) -> list[tuple[str, Key]]:
-        keys = [(each["TableName"], _action_key(kind, each)) for kind, each in actions]
-        busy = ["TransactionConflict" if key in self._in_flight else "None" for key in keys]
-        if "TransactionConflict" in busy:
+    def _hold(self, actions: Sequence[Action]) -> list[tuple[str, Key]]:
+        try:
+            keys = super()._hold(actions)
+        except ClientError:
             self._engine.conflicts += 1
-            raise _cancelled([{"Code": code} for code in busy])
+            raise
         self._in_flight.update(dict.fromkeys(keys))
         return keys
 
     def _single(self, operation: str, request: Request) -> dict[str, Any]:
+        self._check_free(operation, request)
         kind = operation.removesuffix("Item")
-        key = request["TableName"], _action_key(kind, request)
-        if key in self._in_flight:
-            raise _error(operation, "TransactionConflictException", "a transaction is under way")
         answer = self._ask(f"{kind.lower()}_item", request)
-        self._report([key])
+        self._report([(request["TableName"], action_key((kind, request)))])
         return answer
 
     def _report(self, written: Sequence[tuple[str, Key]]) -> None:
@@ -170,14 +169,14 @@ class RealDynamo(FakeDynamo):
         asked = {"Keys": [_keyed(key) for key in keys], "ConsistentRead": True}
         answer = self._client.batch_get_item(RequestItems={name: asked})
         assert not answer["UnprocessedKeys"]
-        return {_key(item): item for item in answer["Responses"][name]}
+        return {key_of(item): item for item in answer["Responses"][name]}
 
     def unlike(self) -> list[Key]:
         """The items in which mirror and table differ."""
         wrong: list[Key] = []
         for name, mirror in self.tables.items():
             pages = self._client.get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
-            there = {_key(item): item for page in pages for item in page["Items"]}
+            there = {key_of(item): item for page in pages for item in page["Items"]}
             keys = there.keys() | mirror.items.keys()
             wrong += [key for key in keys if there.get(key) != mirror.items.get(key)]
         return wrong

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from slotq.local.services.expressions import Item
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.request_check import PlaneError
 from slotq.local.training.runner import WorkEnd
@@ -31,7 +32,6 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Key
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
@@ -152,6 +152,21 @@ def submit_group(at: float, name: str, *jobs: str, **rules: Any) -> Step:
     return Step(at, f"submit group {name}", act, "submit", jobs[0].partition("@")[0])
 
 
+def submit_batch(at: float, *jobs: str) -> tuple[Step, ...]:
+    """A batch of these jobs (`World.submit_batch`): a step for each, of which the first acts."""
+    label = f"submit batch {' '.join(jobs)}"
+    names = [job.partition(" ")[0].rstrip("!").partition("@")[0] for job in jobs]
+
+    def act(world: World, *, first: bool) -> None:
+        if first:
+            world.submit_batch(*jobs)
+
+    return tuple(
+        Step(at, label, partial(act, first=number == 0), "submit", name)
+        for number, name in enumerate(names)
+    )
+
+
 def submit_as(at: float, user: str, job: str) -> Step:
     """A job of this user that keeps checkpoints, so it may yield to a time slice."""
     body = {**request(job), "CheckpointConfig": {"S3Uri": f"s3://bucket/{job}"}}
@@ -197,6 +212,10 @@ def cancel(at: float, job: str) -> Step:
 
 def configure(at: float, *pools: Pool) -> Step:
     return Step(at, "configure", lambda world: world.configure(*pools))
+
+
+def configure_in_parts(at: float, *pools: Pool) -> Step:
+    return Step(at, "configure in parts", lambda world: world.configure_in_parts(*pools))
 
 
 def share(at: float, sharing: Sharing) -> Step:

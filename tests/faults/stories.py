@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slotq.local.services.expressions import Item
 from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.items import write_in_parts
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
@@ -11,7 +12,6 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
-from tests.faults.expressions import Item
 from tests.faults.scenarios import (
     RELEASE,
     Scenario,
@@ -23,6 +23,7 @@ from tests.faults.scenarios import (
     by_hand,
     cancel,
     configure,
+    configure_in_parts,
     copy_table,
     counters_converge,
     doctor,
@@ -46,6 +47,7 @@ from tests.faults.scenarios import (
     share,
     submit,
     submit_as,
+    submit_batch,
     submit_group,
     submit_hostile,
     submit_wide,
@@ -107,6 +109,21 @@ STORIES: tuple[Scenario, ...] = (
         work={"a": minutes(1), "b": minutes(12)},
     ),
     Scenario(
+        "the_pools_change_in_parts",
+        (
+            submit(1, "a"),
+            submit(2, "b", instance_type=TYPES["q"]),
+            configure_in_parts(30, pool(slots=1), pool("q", 2), pool("r"), pool("h")),
+            submit(45, "c"),
+            submit(46, "d", instance_type=TYPES["q"]),
+            configure_in_parts(600, pool(slots=2), pool("q")),
+            submit(610, "e"),
+            submit(611, "f"),
+        ),
+        done("a", "b", "c", "d", "e", "f"),
+        pools=(pool(slots=2), pool("q")),
+    ),
+    Scenario(
         "preempt_chain",
         (
             submit(1, "low", priority=1),
@@ -132,6 +149,21 @@ STORIES: tuple[Scenario, ...] = (
         work={name: minutes(2) for name in ("a", "b", "c")},
         or_else={"a": frozenset({S.CANCELLED})},
         most_actions=8,
+    ),
+    Scenario(
+        "a_batch_is_stored_in_parts",
+        (*submit_batch(1, "a", "b@q", "c", "d after a", "e"), submit(2, "other")),
+        done("a", "b", "c", "d", "e", "other"),
+        pools=(pool(slots=3), pool("q")),
+        most_actions=8,
+    ),
+    Scenario(
+        "a_batch_meets_the_limit_of_what_waits",
+        (*submit_batch(1, "a", "b", "c"), *submit_batch(70, "a", "b", "c")),
+        done("a", "b", "c"),
+        runtime=100_000,
+        limits=Limits(default=CallerLimits(waiting=2), waiting_in_all=10),
+        then=counters_converge,
     ),
     Scenario(
         "a_sweep_meets_its_goal",

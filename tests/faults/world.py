@@ -17,12 +17,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slotq.local.services.expressions import Item
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout.items import write_restore
-from slotq_core.adapters.dynamodb.layout.table import restored_key
+from slotq_core.adapters.dynamodb.layout.table import job_key, restored_key
+from slotq_core.adapters.dynamodb.layout.validation import whole_job
 from slotq_core.adapters.dynamodb.line_bounds import TouchedLines
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
@@ -32,7 +35,7 @@ from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.adapters.scripts import S3Scripts
 from slotq_core.admission.groups import NewGroup
 from slotq_core.api.job_changes import amendment_of
-from slotq_core.errors import LimitReached, Refused, SlotQError
+from slotq_core.errors import LimitReached, NameTaken, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Restore
 from slotq_core.model.caller_limits import NO_LIMITS, Limits
@@ -41,6 +44,8 @@ from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
+from slotq_core.operations.bulk import ChangeOutcome, NotReached
+from slotq_core.operations.jobs.batches import NewMember
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
@@ -54,7 +59,6 @@ from tests.faults.clients import (
     WatchedPlane,
     no_time_passes,
 )
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
@@ -213,6 +217,52 @@ class World:
 
         self._user(f"submit {name}", ask, tries)
 
+    def submit_batch(self, *jobs: str, tries: int = 3) -> None:
+        """A user's batch. Each job is written `<name>`, `<name>@<pool>` or `<name> after <job>`;
+        `<name>!` is another job of that name."""
+        members = [self._member(job) for job in jobs]
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            batch = [
+                NewMember(name=submission.name, read=(submission, body))
+                for submission, body in members
+            ]
+            outcomes = manager.batches.submit(batch, submitter="ann")
+            for member, outcome in zip(members, outcomes, strict=True):
+                self._take_in(member[0], outcome)
+            errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+            untried = [error for error in errors if isinstance(error, NotReached)]
+            for error in (*untried, *errors):
+                raise error
+
+        self._user(f"submit batch {' '.join(jobs)}", ask, tries)
+
+    def _member(self, job: str) -> tuple[Submission, dict[str, Any]]:
+        job, _, after = job.partition(" after ")
+        place = job.removesuffix("!")
+        name, _, pool = place.partition("@")
+        tags = {"after": after} if after else {}
+        body = request(name, priority=int(job != place), **tags)
+        body["ResourceConfig"]["InstanceType"] = TYPES[pool or self.pools[0].name]
+        return parse_submission(json.dumps(body))
+
+    def _take_in(self, submission: Submission, outcome: ChangeOutcome) -> None:
+        """The answer for one job of a batch."""
+        name, error = submission.name, outcome.error
+        # The table, and not the watch: it is a transaction behind one that becomes visible.
+        kept = whole_job(self.table.items.get(job_key(name)))
+        if error is None:
+            self.accepted.add(name)
+            if kept is None:
+                self.watch.note(LOST, f"{name} was accepted and is not kept")
+            elif kept.digest != submission.digest:
+                self.watch.note(LOST, f"{name} was accepted, and another job is kept")
+        elif isinstance(error, LimitReached):
+            if kept is not None:
+                self.watch.note(LOST, f"{name} has met a limit and is kept all the same")
+        elif not isinstance(error, NotReached | NameTaken):
+            self.watch.note(LOST, f"{name} was refused: {error}")
+
     def submit_group(
         self, name: str, *jobs: str, max_parallel: int | None = None, tries: int = 3, **rules: Any
     ) -> None:
@@ -326,6 +376,18 @@ class World:
         store = DynamoStore(self.dynamo, TABLE)
         store.configuration.change(pools, who="campaign", now=self.clock.now())
         store.scheduler.bump()
+
+    def configure_in_parts(self, *pools: Pool, tries: int = 3) -> None:
+        """An operator changes the pools, by a handler whose transactions have few actions."""
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            store = manager._store
+            assert isinstance(store, DynamoStore)
+            configuration = DynamoConfiguration(store.configuration._calls, most_actions=4)
+            configuration.change(pools, who="campaign", now=self.clock.now())
+            store.scheduler.bump()
+
+        self._user("configure in parts", ask, tries)
 
     def share(self, sharing: Sharing) -> None:
         """An operator changes the projects."""

@@ -3,13 +3,10 @@
 import io
 import json
 import pickle
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
-import pytest
 from botocore.exceptions import ClientError
 
 import app
@@ -18,6 +15,7 @@ from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.timestamps import from_iso, to_datetime
+from tests.functional.checked_dynamodb import CheckedDynamo
 
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
@@ -117,27 +115,11 @@ class FakeS3:
         return {"Body": io.BytesIO(content), "LastModified": to_datetime(self._clock.now())}
 
 
-@cache
-def dynamodb_client() -> Any:
-    """One client for all tests, because making it takes longer than a test; moto starts anew in
-    each."""
-    return boto3.client(
-        "dynamodb",
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-
-
-ON_MOTO = pytest.mark.parametrize("engine", ["moto"], indirect=True)
-"""For a test of what only a client of boto3 has, such as its events: it runs on moto."""
-
-
 class Account:
     """An AWS account with a queue: what tests do to it and see of it."""
 
     def __init__(self, dynamodb: Any = None) -> None:
-        """`dynamodb`: a client of another engine than moto."""
+        """`dynamodb`: a client of another engine than the emulator's."""
         self.clock = VirtualClock(NOW)
         self.emitted: list[dict[str, Any]] = []
         self.plane = Plane(
@@ -149,7 +131,7 @@ class Account:
         self.letters = FakeSqs()
         self.announced = FakeEvents()
         self.s3 = FakeS3(self.clock)
-        self.dynamodb = dynamodb or dynamodb_client()
+        self.dynamodb: Any = dynamodb or CheckedDynamo()
         self.dynamodb.create_table(**table_definition(TABLE))
 
     def client(self, service: str) -> Any:

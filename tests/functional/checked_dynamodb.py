@@ -1,16 +1,18 @@
-"""The fault campaign's engine as the account's DynamoDB: ten times as quick as moto, and as exact
-as the contract suite holds it. What botocore would refuse to send is refused here, too."""
+"""The emulator's DynamoDB as the account's. What botocore would refuse to send is refused here,
+too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.session
 from botocore.exceptions import ParamValidationError
 from botocore.validate import ParamValidator
 
-from tests.faults.fake_dynamodb import FakeDynamo
+from slotq.local.services.dynamodb import InMemoryDynamo
 
 VALUES = ("Item", "Key", "ExpressionAttributeValues", "ExclusiveStartKey")
 """The parameters that hold attributes' values."""
@@ -24,11 +26,24 @@ OPERATIONS = {
     "update_item": "UpdateItem",
     "delete_item": "DeleteItem",
     "transact_write_items": "TransactWriteItems",
+    "batch_write_item": "BatchWriteItem",
+    "describe_table": "DescribeTable",
 }
 
 
-class CheckedDynamo(FakeDynamo):
+class CheckedDynamo(InMemoryDynamo):
     """Checks each request against DynamoDB's description, as a client of boto3 does."""
+
+    def get_paginator(self, method: str) -> Any:
+        def pages(**request: Any) -> Iterator[dict[str, Any]]:
+            while True:
+                page = getattr(self, method)(**request)
+                yield page
+                if "LastEvaluatedKey" not in page:
+                    return
+                request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+        return SimpleNamespace(paginate=pages)
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)

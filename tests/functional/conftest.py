@@ -8,24 +8,22 @@ import pytest
 from moto import mock_aws
 
 import app
-from slotq.local.services import moto_dynamodb
 from slotq.local.services.training_service import PlaneClient
-from tests.functional.account import LETTERS, TABLE, Account, dynamodb_client, forget
-from tests.functional.checked_dynamodb import CheckedDynamo
+from tests.contract.evented_dynamodb import EventedDynamo
+from tests.functional.account import LETTERS, TABLE, Account, forget
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> Any:
-    """The account's DynamoDB: the fake, or moto where a test is `ON_MOTO`."""
-    on_moto = getattr(request, "param", None) == "moto"
-    return request.getfixturevalue("moto_engine") if on_moto else CheckedDynamo()
+def engine() -> Any:
+    """The account's DynamoDB."""
+    return EventedDynamo()
 
 
 @pytest.fixture
-def moto_engine() -> Iterator[Any]:
-    moto_dynamodb.install()
+def moto() -> Iterator[None]:
+    """The account's other services, for boto3."""
     with mock_aws():
-        yield dynamodb_client()
+        yield
 
 
 @pytest.fixture

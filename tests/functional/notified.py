@@ -1,4 +1,4 @@
-"""A queue whose jobs are told of: the real handlers on moto, with its stream, SNS and secrets."""
+"""A queue with notifications: the real handlers, the table's stream, and moto's SNS and secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 import notifier
-from slotq.local.services.moto_dynamodb import JobStream, attached
+from slotq.local.notifier import JobStream
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
 from slotq_core.model.notices import Receiver
@@ -90,8 +90,7 @@ def notified(
     account: Account, monkeypatch: pytest.MonkeyPatch, *, inbox: Callable[..., Any] | None = None
 ) -> Notified:
     """The account's notifier, as after a cold start."""
-    stream = attached(TABLE, account="123456789012", region="us-east-1")
-    made = Notified(account, stream)
+    made = Notified(account, JobStream(account.dynamodb))
     monkeypatch.setenv("SLOTQ_TABLE", TABLE)
     monkeypatch.setattr(notifier, "clock", account.clock)
     monkeypatch.setattr(

@@ -47,6 +47,7 @@ JOB = "theirs"
 TABLE = """
                             nobody viewer other owner member admin operator
 POST   /add-job             403    403    403   202   202    202   202
+POST   /jobs                403    403    403   202   202    202   202
 GET    /jobs                none   all    none  all   all    all   all
 PATCH  /jobs                404    403    404   ok    403    ok    ok
 GET    /jobs/<name>         404    200    404   200   200    200   200
@@ -77,7 +78,7 @@ GET    /doctor              403    403    403   403   403    403   200
 POST   /doctor              403    403    403   403   403    403   200
 """
 """The status for each caller, asking for a job of OWNER's; for a list, which of these it shows;
-for changes of many jobs, the status of the job's error; `whole`: the request with its secrets; for
+for many jobs, the status of the job's error; `whole`: the request with its secrets; for
 usage, whether OWNER's is named or added up with that of others; for attempts, whether they are
 named. The last pool cannot be removed, and a document must have one: these are the operator's
 400."""
@@ -103,6 +104,7 @@ def group(name: str) -> dict[str, Any]:
 def called(route: str, by: str | None, job: str = JOB) -> dict[str, Any]:
     bodies: dict[str, Any] = {
         "POST /add-job": submission(f"{job}-too", "vision"),
+        "POST /jobs": {"jobs": [submission(f"{job}-too", "vision")]},
         "POST /groups": group(f"{job}-group"),
         "PATCH /jobs": {"changes": [{"name": job, "held": True}]},
         "PATCH /jobs/<name>": {"held": True},
@@ -158,6 +160,8 @@ def told(account: Account, route: str, by: str, job: str) -> str:
         return {0: "none", 1 + len(PEOPLE): "all"}[len(said["jobs"])]
     if route == "GET /groups":
         return {0: "none", len(PEOPLE): "all"}[len(said["groups"])]
+    if route == "POST /jobs":
+        return str(said["outcomes"][0]["status"]) if status == 200 else str(status)
     if route == "PATCH /jobs":
         (outcome,) = said["outcomes"]
         return STATUS_OF[outcome["error"]["code"]] if outcome["error"] else "ok"

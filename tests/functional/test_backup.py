@@ -1,5 +1,5 @@
 """The table exported to a file and restored, with running and waiting jobs: nothing is lost or
-started twice, and the queue continues. On DynamoDB Local; on moto, too, where that is missing."""
+started twice, and the queue continues. On the emulator's DynamoDB, and on DynamoDB Local."""
 
 from __future__ import annotations
 
@@ -24,19 +24,13 @@ HOUR = 60 * MINUTE
 
 
 @pytest.fixture
-def engine(moto_engine: Any) -> Any:
-    """A backup goes through a client of boto3."""
-    return moto_engine
-
-
-@pytest.fixture
 def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     client = dynamodb_local.client(dynamodb_local_endpoint, retries={"total_max_attempts": 1})
     yield from in_use(Account(client), monkeypatch)
     client.delete_table(TableName=TABLE)
 
 
-@pytest.fixture(params=["real"] if dynamodb_local.is_here() else ["account", "real"])
+@pytest.fixture(params=["account", "real"])
 def queue(request: pytest.FixtureRequest) -> Account:
     """One job has ended, one was evicted for another, two run, two wait."""
     account: Account = request.getfixturevalue(request.param)
@@ -295,8 +289,7 @@ def slotq(*words: str) -> tuple[int, str]:
 
 
 def test_the_command_exports_and_restores(small: Account, tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setattr("boto3.client", lambda *_, **__: small.dynamodb)
     path = str(tmp_path / "queue.jsonl")
     kept, count = items(small), len(items(small))
     assert slotq("backup", "save", path, "--table", TABLE) == (
@@ -330,7 +323,8 @@ def test_a_copy_by_dynamodb_is_as_old_as_it_says(
     class Restored:
         """The client of a table that DynamoDB has restored."""
 
-        scan, get_item = small.dynamodb.scan, small.dynamodb.get_item
+        scan = staticmethod(small.dynamodb.scan)
+        get_item = staticmethod(small.dynamodb.get_item)
 
         @staticmethod
         def describe_table(**_: Any) -> Any:

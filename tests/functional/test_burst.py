@@ -22,8 +22,8 @@ from tests.contract import dynamodb_local
 from tests.functional.account import TABLE, Account, add_job
 from tests.functional.conftest import in_use
 
-SUBMISSIONS = {"dynamodb-local": 500, "moto": 100}
-"""At once. (moto answers one call after the other; the real engine shows the promise.)"""
+SUBMISSIONS = 500
+"""At once."""
 MOST_PASSES = 25
 MINUTE = 60_000
 SAFE = 240.0
@@ -97,17 +97,16 @@ def invocations(account: Account) -> ConcurrentLambda:
 
 
 @pytest.fixture
-def names(request: pytest.FixtureRequest) -> list[str]:
+def names() -> list[str]:
     """Names of the jobs submitted at once."""
-    engine = request.node.callspec.params["burst"]
-    return [f"job-{number:03d}" for number in range(SUBMISSIONS[engine])]
+    return [f"job-{number:03d}" for number in range(SUBMISSIONS)]
 
 
-@pytest.fixture(params=["moto", "dynamodb-local"])
+@pytest.fixture(params=["emulator", "dynamodb-local"])
 def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     """An account with concurrent invocations, which counts passes."""
-    if request.param == "moto":
-        engine = request.getfixturevalue("moto_engine")
+    if request.param == "emulator":
+        engine = request.getfixturevalue("engine")
     else:
         engine = client_of(request.getfixturevalue("dynamodb_local_endpoint"))
     found = in_use(Account(engine), monkeypatch)
@@ -179,9 +178,7 @@ def accepted(account: Account, names: list[str]) -> None:
     assert Counter(states.values()) == {"starting": 2, "pending": len(states) - 2}
 
 
-@pytest.mark.parametrize("burst", ["dynamodb-local"], indirect=True)
 def test_a_burst_of_submissions_costs_a_few_passes(burst: Account, names: list[str]):
-    """(moto is slow; the next test shows the same as far as moto can.)"""
     assert submit_all(names) == {202: len(names)}
     invocations(burst).join()
     accepted(burst, names)

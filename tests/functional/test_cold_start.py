@@ -15,7 +15,7 @@ from types import SimpleNamespace
 class Table:
     "Answers every read with nothing and takes every write."
     def __getattr__(self, operation):
-        return lambda **request: {"Items": [], "Count": 0, "Attributes": {}}
+        return lambda **request: {"Items": [], "Responses": {}, "Count": 0, "Attributes": {}}
 
 app.client = lambda service: Table()
 app.sagemaker_client = Table
@@ -99,7 +99,7 @@ from types import SimpleNamespace
 class Table:
     "Answers every read with nothing and takes every write."
     def __getattr__(self, operation):
-        return lambda **request: {"Items": [], "Count": 0, "Attributes": {}}
+        return lambda **request: {"Items": [], "Responses": {}, "Count": 0, "Attributes": {}}
 
 notifier.client = lambda service: Table()
 imported = set(sys.modules)

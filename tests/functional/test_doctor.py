@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.account import HOUR, ON_MOTO, TABLE, Account, add_job, forget, sample
+from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 
 MINUTE = 60_000
 
@@ -132,7 +132,6 @@ def test_pools_are_shown_with_their_health(account: Account, monkeypatch):
     }
 
 
-@ON_MOTO
 def test_an_examination_is_allowed_once_a_minute(account: Account):
     """It reads the whole table, so repeated requests must not repeat it."""
     scans: list[str] = []

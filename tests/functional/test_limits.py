@@ -10,7 +10,7 @@ from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.errors import Unavailable
 from slotq_core.wire.groups.group_submission import GroupText
-from tests.functional.account import ON_MOTO, Account, add_job, forget, sample
+from tests.functional.account import Account, add_job, forget, sample
 
 ADA = sample("add-job")["requestContext"]["identity"]["userArn"]
 ROLE = ADA.rpartition("/")[0]
@@ -484,7 +484,6 @@ def test_the_views_show_the_limits_and_change_nothing(account: Account, limits, 
         account.send("set-limits")
 
 
-@ON_MOTO
 def test_limits_cost_a_submission_one_more_write_and_no_read(account: Account, limits):
     """However many jobs wait."""
 

@@ -11,7 +11,7 @@ import pytest
 from slotq_core.operations.usage import timeline
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.calendar_days import DAY
-from tests.functional.account import NOW, ON_MOTO, Account, add_job
+from tests.functional.account import NOW, Account, add_job
 
 
 def attempts(account: Account, **query: str | list[str]) -> tuple[int, dict[str, Any]]:
@@ -114,7 +114,6 @@ def test_hostile_queries_are_refused(account: Account, query: dict[str, Any]):
         {"pool": "x" * 5000},
     ],
 )
-@ON_MOTO
 def test_extreme_queries_cost_little(account: Account, query: dict[str, Any]):
     """However long the window, only days that may hold records are read."""
     calls: list[str] = []

@@ -11,7 +11,7 @@ import pytest
 from slotq_core.operations.usage import report
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.calendar_days import DAY
-from tests.functional.account import HOUR, NOW, ON_MOTO, TABLE, Account, add_job, sample
+from tests.functional.account import HOUR, NOW, TABLE, Account, add_job, sample
 
 
 def usage(account: Account, **query: str | list[str]) -> tuple[int, dict[str, Any]]:
@@ -207,7 +207,6 @@ def test_hostile_queries_are_refused(account: Account, query: dict[str, Any]):
         {"by": ["project", "pool", "class", "submitter"]},
     ],
 )
-@ON_MOTO
 def test_extreme_queries_cost_little(account: Account, query: dict[str, Any]):
     """However long the window, only days that may hold records are read."""
     calls: list[str] = []

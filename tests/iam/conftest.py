@@ -112,6 +112,7 @@ def life(
     account.call("amend-job")
     account.call("change-jobs")
     account.call("cancel-job")
+    account.call("submit-jobs")
     account.call("submit-group")
     account.plane.knobs.refuse_creates = 1
     waits = next(it for it in account.items() if it["pk"]["S"].startswith("WAITING#"))

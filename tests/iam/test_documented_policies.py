@@ -41,6 +41,7 @@ LOOKS = {
 }
 SUBMITS = LOOKS | {
     "POST /add-job",
+    "POST /jobs",
     "POST /groups",
     "DELETE /jobs/<name>",
     "PATCH /jobs",

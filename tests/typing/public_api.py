@@ -67,6 +67,10 @@ def the_pools(queue: QueueClient) -> None:
 def the_nouns(queue: QueueClient, request: dict[str, Any]) -> None:
     assert_type(queue.jobs.cancel("job1"), JobView)
     assert_type(queue.groups.submit("grid", [request], max_parallel=1), GroupView)
+    with queue.batch() as batch:
+        queue.submit(request)
+    assert_type(batch.jobs, list[JobView])
+    assert_type(queue.submit_many([request])[0].error, SlotQError | None)
     assert_type(queue.groups.view("grid", attempts=True).jobs, list[JobView])
     assert_type(queue.sweeps.get("grid"), Sweep)
     assert_type(queue.projects.set("vision", {"quota": 4}), AppliedView)

@@ -273,43 +273,38 @@ def _identity(resource: dict[str, Any]) -> dict[str, Any]:
 def dump() -> dict[str, Any]:
     """The table as it is at last; SageMaker as the queue has made it; the news on its way."""
     os.environ.update(SETTINGS)
-    from moto import mock_aws
-
     import app
-    from slotq.local.services import moto_dynamodb
     from slotq.local.services.training_service import PlaneClient
     from tests.functional import account
 
-    moto_dynamodb.install()
-    with mock_aws():
-        its = account.Account()
-        counts = (account.EVENTS / "list-pools.json").exists()
-        pools = POOLS.replace("g5.xlarge", "g5.xlarge;count_foreign=true") if counts else POOLS
-        os.environ["SLOTQ_POOLS"] = pools
-        recorder = Recorder(PlaneClient(its.plane), its.clock)
-        account.forget()
-        parts = {"client": its.client, "clock": its.clock, "sagemaker_client": lambda: recorder}
-        for name, part in parts.items():
-            setattr(app, name, part)
-        story = Story(its, recorder, account)
-        story.run()
-        its.plane.advance()
-        table = its.dynamodb.describe_table(TableName=account.TABLE)["Table"]
-        states = story.its.call("list-jobs")[1]["jobs"]
-        return {
-            "stack": deployed(Path(account.__file__).parents[2]),
-            "pools": pools,
-            "now": its.clock.now(),
-            "states": {job["name"]: job["state"] for job in states},
-            "keys": {key: table[key] for key in ("KeySchema", "AttributeDefinitions")},
-            "indexes": [
-                {key: index[key] for key in ("IndexName", "KeySchema", "Projection")}
-                for index in table["GlobalSecondaryIndexes"]
-            ],
-            "items": _sorted(its.items()),
-            "sagemaker": recorder.calls,
-            "news": its.emitted,
-        }
+    its = account.Account()
+    counts = (account.EVENTS / "list-pools.json").exists()
+    pools = POOLS.replace("g5.xlarge", "g5.xlarge;count_foreign=true") if counts else POOLS
+    os.environ["SLOTQ_POOLS"] = pools
+    recorder = Recorder(PlaneClient(its.plane), its.clock)
+    account.forget()
+    parts = {"client": its.client, "clock": its.clock, "sagemaker_client": lambda: recorder}
+    for name, part in parts.items():
+        setattr(app, name, part)
+    story = Story(its, recorder, account)
+    story.run()
+    its.plane.advance()
+    table = its.dynamodb.describe_table(TableName=account.TABLE)["Table"]
+    states = story.its.call("list-jobs")[1]["jobs"]
+    return {
+        "stack": deployed(Path(account.__file__).parents[2]),
+        "pools": pools,
+        "now": its.clock.now(),
+        "states": {job["name"]: job["state"] for job in states},
+        "keys": {key: table[key] for key in ("KeySchema", "AttributeDefinitions")},
+        "indexes": [
+            {key: index[key] for key in ("IndexName", "KeySchema", "Projection")}
+            for index in table["GlobalSecondaryIndexes"]
+        ],
+        "items": _sorted(its.items()),
+        "sagemaker": recorder.calls,
+        "news": its.emitted,
+    }
 
 
 def _sorted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

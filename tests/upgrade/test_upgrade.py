@@ -251,7 +251,8 @@ def configure(its: Account, **sections: Any) -> None:
     event = sample("apply-configuration")
     body = json.dumps({"configuration": document, "revision": shown["revision"]})
     event |= {"body": body, "queryStringParameters": None}
-    assert its.call({**event, "multiValueQueryStringParameters": None})[0] == 200
+    status, said = its.call({**event, "multiValueQueryStringParameters": None})
+    assert status == 200, said
 
 
 def _runs(its: Account, name: str) -> bool:
@@ -319,3 +320,27 @@ def _running_since(dumped: dict[str, Any]) -> dict[str, float]:
             slots = int(job_item["demand"]["M"]["slots"]["N"])
             found[item["sk"]["S"]] = slots * (dumped["now"] - admitted) / 1000
     return found
+
+
+def test_hundreds_of_pools_come_to_an_earlier_queue(updated: Account):
+    """They are configured in parts, and nobody who ran or waited before is lost."""
+    updated.settle()
+    ticks(updated)
+    before = states(updated)
+    pools = updated.call("get-configuration")[1]["configuration"]["pools"]
+    kind = pools[0]["instance_type"]
+    more = [{"name": f"p{n}", "instance_type": kind, "capacity": 1} for n in range(150)]
+    configure(updated, pools=[*pools, *more])
+    ticks(updated)
+    assert states(updated) == before
+    assert len(updated.call("list-pools")[1]["pools"]) == len(pools) + 150
+    tags = [{"Key": "slotq:pools", "Value": "p149"}]
+    assert updated.call(add_job(TrainingJobName="in-the-last", Tags=tags))[0] == 202
+    updated.settle()
+    shown = updated.job("in-the-last")
+    assert shown["state"] == "running", shown
+    completes(updated, "in-the-last")
+    completes(updated, "urgent")
+    assert updated.job("urgent")["state"] == "completed"
+    configure(updated, pools=pools)
+    assert [each for each in findings(updated) if each["kind"] != "history"] == []

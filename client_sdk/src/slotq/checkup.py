@@ -24,7 +24,7 @@ from slotq.transport import answers
 from slotq.transport.network import Network, Sockets, name_advice
 from slotq.transport.signed_http import HttpAnswer
 from slotq.version import __version__
-from slotq_core.wire.base import VERSION
+from slotq_core.wire import VERSION
 from slotq_core.wire.views.about import AboutView
 
 MOST_SKEW = timedelta(minutes=5)

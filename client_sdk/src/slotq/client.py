@@ -1,32 +1,44 @@
-"""QueueClient: the queue's calls, and its refusals as exceptions."""
+"""QueueClient: the queue's calls, and its refusals as exceptions.
+
+What calls of one noun need is imported with the first of them: `slotq ls` starts without the rest.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.earlier_names import EarlierNames
-from slotq.groups.group_calls import GroupCalls
-from slotq.jobs.job import QueuedJob, QueuedJobList
+from slotq.groups.batches import BatchCalls
 from slotq.jobs.job_calls import JobCalls
-from slotq.jobs.many import Many
 from slotq.jobs.submission import Awaited, JobSettings, dependencies, settings_tags
-from slotq.queue_calls import ConfigurationCalls, PoolCalls, ProjectCalls, ServiceCalls, UsageCalls
-from slotq.sweeps.sweep import SweepCalls
 from slotq.transport import discovery
-from slotq.transport.connection import Connection, to_stderr
+from slotq.transport.connection import to_stderr
 from slotq.transport.signed_http import Transport
-from slotq_core.wire.views.jobs import JobView
 
-QueuedJobs = list[QueuedJob]
-"""Named here, for `list` within the class is one of its methods."""
+if TYPE_CHECKING:
+    from slotq.groups.group_calls import GroupCalls
+    from slotq.jobs.job import QueuedJob
+    from slotq.jobs.many import Many
+    from slotq.queue_calls import (
+        ConfigurationCalls,
+        PoolCalls,
+        ProjectCalls,
+        ServiceCalls,
+        UsageCalls,
+    )
+    from slotq.sweeps.sweep import SweepCalls
+    from slotq_core.wire.views.jobs import JobView
+
+    QueuedJobs = list[QueuedJob]
+    """Named here, for `list` within the class is one of its methods."""
 
 
-class QueueClient(Connection, EarlierNames):
+class QueueClient(BatchCalls, EarlierNames):
     """Calls the queue's API. The daily verbs are methods; all others are grouped by noun:
     `queue.jobs.cancel("job1")`, `queue.pools.set("p5", {"slots": 4})`.
 
@@ -108,12 +120,16 @@ class QueueClient(Connection, EarlierNames):
 
     def get(self, name: str) -> QueuedJob:
         """One job as an object, to act on and to wait for. Raises NoSuchJob."""
+        from slotq.jobs.job import QueuedJob
+
         return QueuedJob(self, self.jobs.view(name))
 
     def list(
         self, states: str | Iterable[str] | None = None, *, limit: int | None = None
     ) -> QueuedJobs:
         """As `jobs`, as objects."""
+        from slotq.jobs.job import QueuedJob, QueuedJobList
+
         return QueuedJobList(QueuedJob(self, view) for view in self.jobs(states, limit=limit))
 
     def many(
@@ -122,6 +138,8 @@ class QueueClient(Connection, EarlierNames):
         """Jobs to cancel, hold, retry … together: one request per hundred, one outcome per job
         (`Many`). `states`: change only jobs that are still in one of these states; None: in any
         state."""
+        from slotq.jobs.many import Many
+
         names = [job if isinstance(job, str) else job.name for job in jobs]
         return Many(self.jobs, names, states=states)
 
@@ -133,34 +151,48 @@ class QueueClient(Connection, EarlierNames):
     @property
     def groups(self) -> GroupCalls:
         """Jobs submitted together; `queue.groups()` lists the groups."""
+        from slotq.groups.group_calls import GroupCalls
+
         return GroupCalls(self)
 
     @property
     def sweeps(self) -> SweepCalls:
         """Many jobs from one request."""
+        from slotq.sweeps.sweep import SweepCalls
+
         return SweepCalls(self)
 
     @property
     def pools(self) -> PoolCalls:
         """Pools by name; `queue.pools()` lists them."""
+        from slotq.queue_calls import PoolCalls
+
         return PoolCalls(self)
 
     @property
     def projects(self) -> ProjectCalls:
         """Projects by name; `queue.projects()` shows them all."""
+        from slotq.queue_calls import ProjectCalls
+
         return ProjectCalls(self)
 
     @property
     def configuration(self) -> ConfigurationCalls:
         """The configuration as a whole, its history, and the limits of callers."""
+        from slotq.queue_calls import ConfigurationCalls
+
         return ConfigurationCalls(self)
 
     @property
     def usage(self) -> UsageCalls:
         """What jobs have used: `queue.usage(…)` adds it up."""
+        from slotq.queue_calls import UsageCalls
+
         return UsageCalls(self)
 
     @property
     def service(self) -> ServiceCalls:
         """The queue itself: its release, its callers, its health, its snapshot."""
+        from slotq.queue_calls import ServiceCalls
+
         return ServiceCalls(self)

@@ -8,24 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import deprecated
 
-from slotq.groups.group_calls import GroupCalls
-from slotq.jobs.job_calls import JobCalls
-from slotq.queue_calls import ConfigurationCalls, PoolCalls, ProjectCalls, ServiceCalls, UsageCalls
-from slotq.sweeps.sweep import Sweep, SweepCalls
-from slotq_core.wire.configuration import LimitsView
-from slotq_core.wire.document.views import AppliedView, ConfigurationView, QuotasView
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.job_changes import OutcomeView
-from slotq_core.wire.record import ChangeView
-from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.views.about import AboutView, FindingView, MeView
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.pools import PoolsView
-from slotq_core.wire.views.usage import AttemptsPageView
+if TYPE_CHECKING:
+    from slotq.groups.group_calls import GroupCalls
+    from slotq.jobs.job_calls import JobCalls
+    from slotq.queue_calls import (
+        ConfigurationCalls,
+        PoolCalls,
+        ProjectCalls,
+        ServiceCalls,
+        UsageCalls,
+    )
+    from slotq.sweeps.sweep import Sweep, SweepCalls
+    from slotq_core.wire.configuration import LimitsView
+    from slotq_core.wire.document.views import AppliedView, ConfigurationView, QuotasView
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.job_changes import OutcomeView
+    from slotq_core.wire.record import ChangeView
+    from slotq_core.wire.scenario.views import ScenarioView
+    from slotq_core.wire.views.about import AboutView, FindingView, MeView
+    from slotq_core.wire.views.jobs import JobView
+    from slotq_core.wire.views.pools import PoolsView
+    from slotq_core.wire.views.usage import AttemptsPageView
 
 
 class EarlierNames(Protocol):

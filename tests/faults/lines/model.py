@@ -21,13 +21,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from slotq.local.services.expressions import Item
 from slotq_core.adapters.dynamodb.layout.table import LINES, table_definition
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import SlotQError
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from tests.faults.clients import no_time_passes
-from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import FakeDynamo, Key, Table
 from tests.faults.promises import LOST, STABLE, Broken, overlooked
 

@@ -40,6 +40,7 @@ def world(session: boto3.Session) -> Iterator[World]:
         find_caller=lambda _: me,
         token="",
         plane=world.plane,
+        dynamo=unused,
         gateway=unused,
         invocations=unused,
         others=unused,

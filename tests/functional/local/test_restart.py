@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import slotq, start
 from tests.functional.local.test_queue import call, state, wait_for
 
+EARLIER = Path(__file__).parents[2] / "upgrade/emulators/2026-11-27-8e31d68.json"
 COUNTS = """
 import pathlib, time
 file = pathlib.Path("/opt/ml/checkpoints/step")
@@ -59,6 +61,20 @@ def test_a_restarted_emulator_continues_where_it_was(tmp_path: Path) -> None:
         wait_for(after, runs="completed", waits="completed")
         job = call(after, "GET", "/jobs/runs")[1]
         assert after.said(job["attempts"][-1]["training_job"]) == ["from 1"]
+    finally:
+        slotq("local", "stop", folder=tmp_path)
+
+
+def test_the_folder_of_an_earlier_emulator_continues(tmp_path: Path) -> None:
+    """Of one that kept its table in moto: one job has ended; of an array one runs, one waits."""
+    (tmp_path / "kept").mkdir()
+    shutil.copy(EARLIER, tmp_path / "kept/state.json")
+    later = start(tmp_path, "--pool", "main=1", "--no-isolation", "--tick", "1")
+    try:
+        assert state(later, "done") == "completed"
+        assert {state(later, "old-1"), state(later, "old-2")} <= {"backoff", "pending", "running"}
+        wait_for(later, **{"old-2": "running"})
+        assert state(later, "old-1") in {"backoff", "pending"}
     finally:
         slotq("local", "stop", folder=tmp_path)
 

@@ -50,6 +50,7 @@ from slotq_core.wire.configuration import (
     parse_pool,
 )
 from slotq_core.wire.groups.group_submission import parse_group
+from slotq_core.wire.groups.members import parse_batch
 from slotq_core.wire.groups.sweep import sweep_in, sweep_view
 from slotq_core.wire.groups.views import (
     GangView,
@@ -224,8 +225,9 @@ class FakeQueue:
     def handle(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> Any:
         if (method, path) == ("POST", "/add-job"):
             return 202, placeless(self._submit(body))
-        if (method, path) == ("PATCH", "/jobs"):
-            return 200, self._change(parse_changes(body))
+        if path == "/jobs" and method != "GET":
+            many = method == "POST"
+            return 200, self._submit_batch(body) if many else self._change(parse_changes(body))
         if (method, path) == ("POST", "/groups"):
             return 202, self._submit_group(body)
         if path.startswith("/groups"):
@@ -385,6 +387,32 @@ class FakeQueue:
         self.requests[submission.name] = request
         job = self.taken(submission.name, submission.priority)
         return self.jobs.setdefault(submission.name, job)
+
+    def _submit_batch(self, body: bytes) -> OutcomesView:
+        outcomes = []
+        for place, (name, read) in enumerate(parse_batch(body)):
+            job, error, again = None, None, None
+            try:
+                if self.reaches is not None and place >= self.reaches:
+                    error = ErrorView(code="unavailable", message="send it again")
+                elif isinstance(read, Refused):
+                    raise read
+                else:
+                    job = placeless(self._submit_within(self.room, read[1]))
+            except Refused as refusal:
+                refusal.within(f"jobs.{place}")
+                again = getattr(refusal, "retry_after", None)
+                error = ErrorView(code=refusal.code, message=refusal.message, field=refusal.field)
+            outcomes.append(OutcomeView(name=name, job=job, error=error, retry_after=again))
+        return OutcomesView(outcomes=outcomes)
+
+    def _submit_within(self, room: int | None, request: dict[str, Any]) -> JobView:
+        """Submit a new job if this minute has room."""
+        if room is not None and request["TrainingJobName"] not in self.requests:
+            if room == 0:
+                raise TooManySubmissions("60 in this minute are the most", retry_after=30)
+            self.room = room - 1
+        return self._submit(json.dumps(request).encode())
 
     def _submit_group(self, body: bytes) -> GroupView:
         group, members, _ = parse_group(body)

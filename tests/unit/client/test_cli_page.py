@@ -101,6 +101,8 @@ def folder(tmp_path, monkeypatch):
     for name in ("train.py", "run-all.sh"):
         (folder / name).write_text("exit\n")
     (folder / "job.json").write_text(json.dumps(REQUEST | {"TrainingJobName": "train-7"}))
+    for name in ("seed-1", "seed-2"):
+        (folder / f"{name}.json").write_text(json.dumps(REQUEST | {"TrainingJobName": name}))
     (folder / "job.yaml").write_text(json.dumps(REQUEST))
     sweep = {"name": "grid", "max_parallel": 1, "template": REQUEST, "space": {"lr": [1, 2]}}
     (folder / "sweep.yaml").write_text(json.dumps(sweep))

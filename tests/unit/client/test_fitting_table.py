@@ -13,6 +13,7 @@ from slotq.output.fitting_table import FittingTable
 from slotq.output.job_tables import attempts_table
 from slotq.output.pool_tables import pools_table
 from tests.unit.client.fake_queue import attempt, job_view, pool_view, running, waiting
+from tests.work import counted_calls
 
 WHY = "needs 1 slot; pool p5 has 0 free of 2, and no job there has a lower priority"
 
@@ -64,6 +65,34 @@ def test_no_table_loses_letters(table, width):
     assert "…" not in there.replace("--wide…", "")
     kept = {head for head in words if head.isupper() and head in there}
     assert kept
+
+
+MANY = [running(name="r"), *(waiting(n, WHY, name=f"job-{n}") for n in range(300))]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("jobs", [JOBS, MANY, [waiting(1, "\u4e16\u754c e\u0301", name="wide")]])
+def test_a_table_that_fits_looks_as_rich_draws_it(jobs, terminal):
+    table = queue_table([*jobs, waiting(1, "x", name="apart", pools=["main", "eu"])])
+    ends = {n for n, row in enumerate(table.rows[:-1]) if terminal and row.end_section}
+    by_rich = table._only(table.columns, fold=False, gaps=ends)
+    assert shown(table, 250, terminal=terminal) == shown(by_rich, 250, terminal=terminal)
+
+
+def test_the_lines_of_a_table_that_fits_cost_little():
+    """rich measures each cell thrice, and takes some hundred calls to draw one."""
+    table = queue_table(MANY)
+    cells = len(MANY) * len(table.columns)
+    assert counted_calls(lambda: shown(table, 250)) < 120 * cells
+
+
+def test_states_keep_their_colours():
+    out = io.StringIO()
+    console = Console(file=out, width=250, force_terminal=True, color_system="standard")
+    console.print(queue_table(JOBS))
+    head, first, _ = out.getvalue().splitlines()
+    assert head.startswith("\x1b[1mJOB\x1b[0m")
+    assert "\x1b[32mrunning\x1b[0m" in first
 
 
 def test_what_leaves_is_named_in_the_order_of_the_table():

@@ -48,7 +48,7 @@ def test_a_file_that_cannot_be_read_is_an_error(slotq, monkeypatch, more):
     def refuse(*_):
         raise OSError(5, "Input/output error", "request.json")
 
-    monkeypatch.setattr("slotq.cli.verbs.request_file.read_object", refuse)
+    monkeypatch.setattr("slotq.cli.verbs.submit.read_requests", refuse)
     result = slotq("submit", "-", *more, input="{}")
     said = json.loads(result.stderr)["message"] if more else result.stderr.strip()
     assert result.exit_code == ExitCode.USAGE
@@ -59,7 +59,7 @@ def test_a_connection_is_no_file(slotq, monkeypatch):
     def refuse(*_):
         raise ConnectionResetError
 
-    monkeypatch.setattr("slotq.cli.verbs.request_file.read_object", refuse)
+    monkeypatch.setattr("slotq.cli.verbs.submit.read_requests", refuse)
     assert isinstance(slotq("submit", "-", input="{}").exception, ConnectionResetError)
 
 

@@ -577,6 +577,31 @@ def test_a_request_without_code_is_said_to_ship_nothing(session, queue, said):
     assert any("not shipped" in line for line in said)
 
 
+def test_the_estimators_of_a_batch_are_sent_together(session, queue, said, http):
+    asked = session(priority=4)
+    first, second = estimator(asked), estimator(asked)
+    with asked.batch() as batch:
+        first.fit(wait=False, job_name="one")
+        second.fit(wait=False, job_name="two")
+        assert queue.jobs.keys().isdisjoint({"one", "two"})
+        with pytest.raises(InvalidRequest, match="when the block of its gang or batch ends"):
+            first.latest_training_job.wait(logs=False)
+    assert [job.name for job in batch.jobs] == ["one", "two"]
+    assert tags_of(queue.requests["two"])["priority"] == "4"
+    assert said[-2:] == [f"{name}: in the queue with priority 4" for name in ("one", "two")]
+
+
+def test_many_estimators_are_fitted_in_one_request(session, queue, http):
+    ours = session(priority=4)
+    outcomes = ours.fit_many(estimator(ours) for _ in range(12))
+    names = [outcome.name for outcome in outcomes]
+    assert len(set(names)) == 12
+    assert [outcome.job.name for outcome in outcomes] == names
+    assert sum(sent.url.endswith("/prod/jobs") for sent in http.sent) == 1
+    with pytest.raises(InvalidRequest, match="takes an estimator or a ModelTrainer, not a str"):
+        ours.fit_many(["train.py"])
+
+
 def test_the_estimators_of_a_block_are_one_gang(session, queue, said, aws):
     asked = session(priority=4)
     first, second = estimator(asked), estimator(asked)
@@ -585,9 +610,9 @@ def test_the_estimators_of_a_block_are_one_gang(session, queue, said, aws):
         second.fit(wait=False, job_name="ring-2")
         ring.mandatory.append(first.latest_training_job.name)
         assert queue.groups == {}
-        with pytest.raises(InvalidRequest, match="when the block of its gang ends"):
+        with pytest.raises(InvalidRequest, match="when the block of its gang or batch ends"):
             first.latest_training_job.wait(logs=False)
-        with pytest.raises(InvalidRequest, match="when the block of its gang ends"):
+        with pytest.raises(InvalidRequest, match="when the block of its gang or batch ends"):
             second.logs()
     assert queue.groups["ring"][0] == ["ring-1", "ring-2"]
     assert (queue.gangs["ring"].min_members, queue.gangs["ring"].mandatory) == (1, ["ring-1"])

@@ -437,13 +437,26 @@ def test_importing_slotq_does_not_import_the_sdk():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_the_trainers_of_a_batch_are_sent_together(session, queue, said):
+    ours = session(priority=4)
+    with ours.batch() as batch:
+        first = create(ours, "one")
+        create(ours, "two")
+        assert first.training_job_status == "InProgress"
+        assert queue.jobs.keys().isdisjoint({"one", "two"})
+        with pytest.raises(InvalidRequest, match="when the block of its gang or batch ends"):
+            first.wait()
+    assert [job.name for job in batch.jobs] == ["one", "two"]
+    assert said[-1] == "two: in the queue with priority 4"
+
+
 def test_the_trainers_of_a_block_are_one_gang(session, queue, said):
     ours = session(priority=4)
     with ours.gang("ring", min_members=1):
         first = create(ours, "ring-1")
         create(ours, "ring-2")
         assert (first.training_job_status, queue.groups) == ("InProgress", {})
-        with pytest.raises(InvalidRequest, match="when the block of its gang ends"):
+        with pytest.raises(InvalidRequest, match="when the block of its gang or batch ends"):
             first.wait()
     assert queue.groups["ring"][0] == ["ring-1", "ring-2"]
     assert queue.gangs["ring"].min_members == 1

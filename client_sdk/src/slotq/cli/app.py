@@ -6,22 +6,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
-from botocore.exceptions import BotoCoreError
-from pydantic import BaseModel
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
 
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import ExitCode, exit_of
-from slotq.client import QueueClient
-from slotq.configuration.settings import Config, load
 from slotq.errors import (
     NameTaken,
     NoSuchJob,
@@ -31,13 +24,15 @@ from slotq.errors import (
     TooLate,
     TooManyWaiting,
 )
-from slotq.jobs.foreign_names import QUICK
-from slotq.transport.aws_session import wrong_settings
-from slotq.transport.network import Network
-from slotq_core.wire.base import ErrorView, FaultView
 
-WIDE = 10_000
-"""Columns of output that is not a terminal: a table in a file or a pipe is never cut."""
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import Console, RenderableType
+
+    from slotq.client import QueueClient
+    from slotq.configuration.settings import Config
+    from slotq.transport.network import Network
+    from slotq_core.wire.base import ErrorView
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -50,6 +45,11 @@ class Aws(Protocol):
 
 
 def _aws(queue: QueueClient, service: str, *, quick: bool = False) -> Any:
+    from botocore.exceptions import BotoCoreError
+
+    from slotq.jobs.foreign_names import QUICK
+    from slotq.transport.aws_session import wrong_settings
+
     try:
         return queue.aws.client(
             service,
@@ -86,27 +86,23 @@ class App:
         """A client of the queue at the configured endpoint. Raises NotConfigured."""
         if self.connect is not None:
             return self.connect(self.endpoint)
+        from slotq.client import QueueClient
+
         return QueueClient(self.endpoint, profile=self.profile)
 
     def config(self) -> Config:
         """The settings, without a client. Raises NotConfigured."""
+        from slotq.configuration.settings import load
+
         return load({"endpoint": self.endpoint, "profile": self.profile})
 
     def console(self, *, stderr: bool = False) -> Console:
         """A console: plain if it is no terminal, if NO_COLOR is set, or with --no-color."""
+        from slotq.output.fitting_table import safe_console
+
         terminal = (sys.stderr if stderr else sys.stdout).isatty()
         plain = not self.color or "NO_COLOR" in os.environ or not terminal
-        return _SafeConsole(
-            no_color=plain,
-            color_system=None if plain else "auto",
-            width=None if terminal and not self.wide else WIDE,
-            height=None if terminal else WIDE,  # rich lets TERM=dumb override a width alone
-            force_terminal=terminal,  # Ignore FORCE_COLOR and TTY_COMPATIBLE.
-            stderr=stderr,
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
+        return safe_console(plain=plain, terminal=terminal, wide=self.wide, stderr=stderr)
 
     def answer(self, view: BaseModel, shown: RenderableType) -> None:
         """Print `view` as JSON for programs, or `shown` for people."""
@@ -126,25 +122,6 @@ class App:
     def fail(self, error: SlotQError, hint: str = "") -> Failure:
         """The error in the form that click shows, with a hint on what to do next."""
         return Failure(error, as_json=self.json, hint=hint)
-
-
-class _SafeConsole(Console):
-    """A console that prints no control characters of untrusted texts: S3 URIs, messages,
-    metrics."""
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            text, style, control = segment
-            safe = control or text.isprintable() or text == "\n"
-            yield segment if safe else Segment("".join(map(_printable, text)), style)
-
-
-def _printable(character: str) -> str:
-    """The character, or as much space as a table has left for it."""
-    kept = character.isprintable() or character == "\n"
-    return character if kept else " " * cell_len(character)
 
 
 class Failure(click.ClickException):
@@ -213,6 +190,8 @@ def compact(view: BaseModel) -> dict[str, Any]:
 
 
 def _error_view(error: SlotQError) -> ErrorView:
+    from slotq_core.wire.base import ErrorView, FaultView
+
     code = error.code if isinstance(error, Refused) else _snake(type(error).__name__)
     found = error.faults if isinstance(error, Refused) else ()
     faults = [FaultView(path=path, message=message) for path, message in found]

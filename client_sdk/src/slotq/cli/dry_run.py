@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from slotq.cli.app import App
-from slotq.errors import NoDryRuns
+from slotq.errors import NoDryRuns, Refused
 from slotq_core.model.reasons import units
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView
 
-V = TypeVar("V", JobView, GroupView)
+if TYPE_CHECKING:
+    from slotq.cli.app import App, Failure
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
+
+V = TypeVar("V", "JobView", "GroupView")
 
 _NOT_ASKED = "this queue does not say what would come of it"
 
@@ -38,7 +41,29 @@ def show_dry_run(app: App, submission: Any, found: JobView | GroupView | None) -
         click.echo(f"warning: {warning}", err=True)
 
 
+def show_dry_runs(app: App, requests: Sequence[Any], put: Callable[[Any], JobView]) -> None:
+    """Print what would be submitted, and on stderr what the queue would refuse. `put` makes the dry
+    submission of one request. Exits with the code of the first refusal."""
+    click.echo(json.dumps(requests, indent=2))
+    failed: list[Failure] = []
+    for request in requests:
+        try:
+            if asked(partial(put, request)) is None:
+                click.echo(f"nothing was submitted; {_NOT_ASKED}", err=True)
+                return
+        except Refused as error:
+            failed.append(app.fail(error))
+            failed[-1].show()
+    if not app.json:
+        taken, of = len(requests) - len(failed), units(len(requests), "jobs")
+        click.echo(f"nothing was submitted; the queue would take {taken:,} of {of}", err=True)
+    if failed:
+        raise click.exceptions.Exit(failed[0].exit_code)
+
+
 def _said(found: JobView | GroupView) -> str:
+    from slotq_core.wire.groups.views import GroupView
+
     jobs = _jobs(found)
     first = jobs[0]
     project = f"in project {first.project}, " if first.project else ""
@@ -50,6 +75,8 @@ def _said(found: JobView | GroupView) -> str:
 
 
 def _jobs(found: JobView | GroupView | None) -> list[JobView]:
+    from slotq_core.wire.groups.views import GroupView
+
     if found is None:
         return []
     return found.jobs if isinstance(found, GroupView) else [found]

@@ -1,14 +1,22 @@
 """`slotq`: the group of commands. A command's module is imported only when the command is used:
-start-up is fast, and a missing extra affects only the commands that need it."""
+start-up is fast, and a missing extra affects only the commands that need it.
+
+The list of commands, in the help and in completion, is from `summaries.json`: the first sentence of
+each command's help, by `make tables`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from slotq.cli.app import App, Failure, interrupted
 from slotq.cli.encoding import forgive, open_closed
@@ -76,6 +84,20 @@ command itself, or several by name."""
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 """The module of each command."""
 
+SUMMARIES = Path(__file__).with_name("summaries.json")
+
+
+@cache
+def _summaries() -> Mapping[str, str]:
+    found: Mapping[str, str] = json.loads(SUMMARIES.read_text())
+    return found
+
+
+def _short_help(name: str, room: int = 45) -> str:
+    """What the command does, in at most `room` characters."""
+    return click.Command(name, help=_summaries()[name]).get_short_help_str(room)
+
+
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items()
 )
@@ -114,15 +136,23 @@ class Commands(click.Group):
         """The commands under their headings, in one width."""
         there = self.list_commands(ctx)
         widest = max(map(len, there))
+        room = formatter.width - widest - 6
         for head, section in SECTIONS.items():
             rows = [
-                (name.ljust(widest), command.get_short_help_str(formatter.width - widest - 6))
-                for name in section
-                if name in there and (command := self.get_command(ctx, name)) is not None
+                (name.ljust(widest), _short_help(name, room)) for name in section if name in there
             ]
             if rows:
                 with formatter.section(head):
                     formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin so."""
+        commands = [
+            CompletionItem(name, help=_short_help(name))
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         open_closed()

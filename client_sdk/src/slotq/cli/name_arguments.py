@@ -6,20 +6,20 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from slotq.cli.app import App
 from slotq.cli.words import Word
-from slotq.client import QueueClient
-from slotq.configuration.settings import load
 from slotq.errors import NoSuchGroup, NoSuchJob, NoSuchPool, SlotQError
 from slotq.output.plain_table import LIVING
-from slotq.transport.discovery import complete
-from slotq.transport.signed_http import Transport
 from slotq_core.spelling import similar_names, unknown
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
 
 PATIENCE = 1.5
 """Seconds that a completion may take while the user waits."""
@@ -123,6 +123,11 @@ def quick_client(ctx: click.Context) -> QueueClient:
     app = ctx.find_object(App)
     if app is not None and app.connect is not None:
         return app.connect(app.endpoint)
+    from slotq.client import QueueClient
+    from slotq.configuration.settings import load
+    from slotq.transport.discovery import complete
+    from slotq.transport.signed_http import Transport
+
     options = ctx.find_root().params
     config = complete(load({key: options.get(key) for key in ("endpoint", "profile")}))
     transport = Transport(config, tries=1, timeout=(PATIENCE, PATIENCE))
@@ -132,6 +137,7 @@ def quick_client(ctx: click.Context) -> QueueClient:
 def in_time(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
     """What `find` returns within PATIENCE; otherwise nothing. Suppresses errors: a message would
     appear in the middle of the command line."""
+    import_module("slotq.client")  # Before the time begins: it is the larger part.
     found: list[CompletionItem] = []
 
     def run() -> None:

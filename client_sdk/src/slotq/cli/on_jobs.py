@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import RenderableType
 
-from slotq.cli.app import App, Failure
+from slotq.cli.dry_run import show_dry_runs
 from slotq.cli.name_arguments import Hints
-from slotq.cli.selection import Selection
-from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, Refused, SlotQError, UnexpectedAnswer
-from slotq.jobs.many import Many
 from slotq.jobs.verbs import Outcome
 from slotq.output.job_tables import explanation
 from slotq_core.model.jobs import WAITING_STATES
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView, queue_view
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slotq.cli.app import App, Failure
+    from slotq.cli.selection import Selection
+    from slotq.client import QueueClient
+    from slotq.jobs.many import Many
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
+
+_MANY = 100
+"""Submitting so many jobs takes noticeable time."""
 
 
 @contextmanager
@@ -37,7 +45,7 @@ def on_each(
     verb: Callable[[str], JobView],
     shown: Callable[[JobView], RenderableType] = explanation,
 ) -> None:
-    """Apply `verb` to each job, one after the other, and show the results (see `_show`)."""
+    """Apply `verb` to each job, one after the other, and show the results (see `show_outcomes`)."""
     wanted = list(dict.fromkeys(names))
 
     def outcomes() -> Iterator[Outcome]:
@@ -47,7 +55,7 @@ def on_each(
             except Refused as error:
                 yield Outcome(name=name, error=error)
 
-    _show(app, client, outcomes(), shown, single=len(wanted) == 1)
+    show_outcomes(app, client, outcomes(), shown, single=len(wanted) == 1)
 
 
 def change_each(
@@ -60,13 +68,38 @@ def change_each(
     """Apply `do` to all chosen jobs at once, and show the outcome of each."""
     client = app.client()
     names = chosen.resolved(app, client, verb)
-    _show(
+    show_outcomes(
         app,
         client,
         do(client.many(names, states=chosen.states or None)),
         shown,
         single=chosen.one,
     )
+
+
+def submit_each(
+    app: App,
+    client: QueueClient,
+    requests: Sequence[Mapping[str, Any]],
+    shown: Callable[[JobView], RenderableType],
+    *,
+    dry_run: bool,
+) -> None:
+    """Submit these jobs, each for itself, and show the outcome of each. What takes more than about
+    a second says so."""
+    if dry_run:
+        show_dry_runs(app, requests, lambda request: client.submit(request, dry_run=True))
+        return
+    begun = app.clock()
+    if len(requests) >= _MANY and not app.json:
+        click.echo(f"submitting {len(requests):,} jobs", err=True)
+
+    def progress(done: int, total: int) -> None:
+        if not app.json and done < total and app.clock() - begun >= 1:
+            click.echo(f"{done:,} of {total:,} jobs are submitted", err=True)
+
+    outcomes = client.submit_many(requests, progress=progress)
+    show_outcomes(app, client, outcomes, shown, single=False)
 
 
 def looked_at(client: QueueClient, job: JobView) -> JobView:
@@ -83,7 +116,7 @@ def looked_at(client: QueueClient, job: JobView) -> JobView:
     return seen.model_copy(update={"warnings": warnings})
 
 
-def _show(
+def show_outcomes(
     app: App,
     client: QueueClient,
     outcomes: Iterable[Outcome],
@@ -111,6 +144,8 @@ def _show(
                 raise failed[0] from outcome.error
             failed[-1].show()
     if app.json:
+        from slotq_core.wire.views.jobs import queue_view
+
         app.answer(done[0] if single else queue_view(done), "")
     if failed:
         raise click.exceptions.Exit(failed[0].exit_code)
@@ -126,6 +161,8 @@ def show_each(
 ) -> None:
     """Show these jobs. One name without a job is a group's: show that group, with `attempts` the
     members' attempts too."""
+    from slotq_core.wire.groups.views import GroupView
+
     client = app.client()
     found = job_or_group(client, names[0], attempts=attempts) if len(names) == 1 else None
     if isinstance(found, GroupView):

@@ -7,21 +7,23 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slotq.cli.app import App, interrupted
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import PoolNames, check_pool, some_names_argument
-from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
-from slotq.jobs.rendering import JobList
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views.about import MeView
-from slotq_core.wire.views.jobs import JobView, queue_view
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.jobs.rendering import JobList
+    from slotq_core.wire.views.about import MeView
+    from slotq_core.wire.views.jobs import JobView
 
 MOST_SEARCHED = 100_000
 """The most jobs among which names are searched: a hundred requests."""
@@ -69,6 +71,8 @@ class Selection:
             return list(self.names)
         jobs = self._found(client) if self.by_options else [client.jobs.view(n) for n in self.names]
         if self.dry_run:
+            from slotq_core.wire.views.jobs import queue_view
+
             app.answer(queue_view(jobs), queue_table(jobs))
             raise click.exceptions.Exit(int(ExitCode.OK))
         if len(jobs) > HANDFUL and not self.yes:
@@ -109,6 +113,8 @@ class Selection:
         """The jobs in the wanted states. A group's jobs are read by name if no other option needs
         the list, because the list may lag behind and has a limit. The limit is high for a selection
         by names: the queue cannot filter by name."""
+        from slotq.jobs.rendering import JobList
+
         states = self.states or self.fit
         alone = submitter is None and self.project is None and self.pool is None
         if self.group is not None and alone:
@@ -168,6 +174,8 @@ def who_i_am(client: QueueClient) -> MeView:
     try:
         return client.service.me()
     except (NotAllowed, UnexpectedAnswer):
+        from slotq_core.wire.views.about import MeView
+
         caller = client.service.about().caller
         return MeView(caller=caller, person=caller, why="the queue did not say")
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from dataclasses import Field, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slotq.cli.app import Command
 from slotq.cli.words import MaybeSeconds, Seconds
 from slotq_core.model.jobs import JobSettings
 from slotq_core.model.pools import Pool
 from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
 from slotq_core.wire.setting_tags import MOST, TAGS
+
+if TYPE_CHECKING:
+    from slotq.cli.app import Command
 
 
 def pool_setting_options(command: Command) -> Command:

@@ -14,7 +14,7 @@ from slotq.cli.app import App
 from slotq.remote_shell.ports import Forward, check_distinct, parsed
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.pool_definition import CLASS_NAME, LONGEST, read_amount
-from slotq_core.wire.submission import PRIORITY_LIMIT
+from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 

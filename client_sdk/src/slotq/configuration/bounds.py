@@ -6,7 +6,7 @@ import math
 
 from slotq.errors import InvalidRequest
 from slotq_core.wire.pool_definition import CLASS_NAME
-from slotq_core.wire.submission import PRIORITY_LIMIT
+from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 SHORTEST_POLL = 0.01
 """Shortest interval in seconds between two requests for the state of a job."""

@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 from slotq.errors import NotConfigured
 from slotq_core.spelling import did_you_mean
 from slotq_core.wire.pool_definition import CLASS_NAME
-from slotq_core.wire.submission import PRIORITY_LIMIT
+from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 SETTINGS = (
     "endpoint",

@@ -11,15 +11,17 @@ raises, nothing is submitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq.errors import InvalidRequest
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
 
 
 class Submitter(Protocol):
@@ -66,26 +68,47 @@ class Gang:
         self.requests[name] = request
         return self.known(name)
 
+    def names(self) -> Collection[str]:
+        return self.requests.keys()
+
     def known(self, name: str) -> JobView:
         """The view of a gathered job: a waiting job."""
-        now = datetime.now(UTC).isoformat()
-        return JobView(
-            name=name,
-            state="pending",
-            priority=0,
-            entry_time=now,
-            changed_at=now,
-            demand={},
-            pools=[],
-            preemptible=True,
-            min_runtime=0,
-            retries=0,
-            submitter=self.submitter.caller() if self.submitter else "",
-            group=self.name,
-            attempts_begun=0,
-            evictions=0,
-        )
+        return pending(name, self.submitter.caller() if self.submitter else "", group=self.name)
 
+
+def pending(name: str, submitter: str, *, group: str = "") -> JobView:
+    """The view of a job that the queue does not have yet."""
+    now = datetime.now(UTC).isoformat()
+    from slotq_core.wire.views.jobs import JobView
+
+    return JobView(
+        name=name,
+        state="pending",
+        priority=0,
+        entry_time=now,
+        changed_at=now,
+        demand={},
+        pools=[],
+        preemptible=True,
+        min_runtime=0,
+        retries=0,
+        submitter=submitter,
+        group=group,
+        attempts_begun=0,
+        evictions=0,
+    )
+
+
+class Block(Protocol):
+    """The jobs that a block submits at its end."""
+
+    def names(self) -> Collection[str]: ...
+
+    def known(self, name: str) -> JobView: ...
+
+
+BLOCKS: ContextVar[tuple[Block, ...]] = ContextVar("slotq_blocks", default=())
+"""The blocks that run, the innermost first."""
 
 _now: ContextVar[Gang | None] = ContextVar("slotq_gang", default=None)
 
@@ -107,10 +130,11 @@ def gang(
     if _now.get() is not None:
         raise InvalidRequest("a gang is gathered already: end its block before the next one")
     made = Gang(name, min_members=min_members, mandatory=mandatory, same_pool=same_pool)
-    token = _now.set(made)
+    token, block = _now.set(made), BLOCKS.set((made, *BLOCKS.get()))
     try:
         yield made
     finally:
+        BLOCKS.reset(block)
         _now.reset(token)
     if made.submitter is None:
         raise InvalidRequest(f"gang {name} has no jobs: nothing was submitted inside its block")
@@ -123,15 +147,15 @@ def gathering() -> Gang | None:
 
 
 def gathered(name: object) -> JobView | None:
-    """The job of that name, if it is gathered and not submitted yet."""
-    found = _now.get()
-    return found.known(str(name)) if found and name in found.requests else None
+    """The job of that name, if a block has it that has not submitted it yet."""
+    found = (block for block in BLOCKS.get() if name in block.names())
+    return next((block.known(str(name)) for block in found), None)
 
 
 def check_submitted(name: str) -> None:
     """Raises InvalidRequest if the job is only gathered: it cannot be waited for."""
     if gathered(name) is not None:
         raise InvalidRequest(
-            f"{name} is submitted when the block of its gang ends: do not wait for it inside "
-            "(`fit(wait=False)`), but after it"
+            f"{name} is submitted when the block of its gang or batch ends: do not wait for it "
+            "inside (`fit(wait=False)`), but after it"
         )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from slotq.errors import CannotReach, Unavailable
 from slotq.jobs.notices import Output, Trouble, Warned, one_line
 from slotq.jobs.progress_bar import in_words
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
 
 HEARTBEAT = 60.0
 """Seconds after which a waiting job is reported again, even without a change."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boto3.exceptions import Boto3Error
 from botocore.config import Config
@@ -17,7 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import parse_to_aware_datetime
 
 from slotq.errors import NameTaken, NoSuchJob, SlotQError
-from slotq.jobs.job_calls import JobCalls
+
+if TYPE_CHECKING:
+    from slotq.jobs.job_calls import JobCalls
 
 QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
 """Settings of a client for optional calls: they give up early."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from slotq.errors import (
@@ -20,8 +20,13 @@ from slotq.errors import (
     UnexpectedAnswer,
 )
 from slotq.jobs.rendering import JobList
-from slotq.jobs.sagemaker_model import check
-from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, with_tags
+from slotq.jobs.submission import (
+    collector_of,
+    jsonable,
+    settings_tags,
+    with_dependencies,
+    with_tags,
+)
 from slotq.jobs.verbs import Value, VerbsByName, change_of
 from slotq.transport.answers import error_of_one
 from slotq.transport.connection import ConnectedCalls
@@ -30,9 +35,11 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
-from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.verbs import Verb
 
 MOST_AT_ONCE = 1_000
 """Largest number of jobs in one answer of the queue."""
@@ -133,17 +140,27 @@ class JobCalls(SubmissionCalls, VerbsByName):
     def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
         """Put a CreateTrainingJob request into the queue (`QueueClient.submit`)."""
         (prepared,) = self._prepared([request])
+        batch = collector_of(self._connection)
+        if batch is not None and not dry_run:
+            return batch.collect(self._checked(prepared))
         return self._put(prepared, dry_run=dry_run)
 
-    def _put(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
+    def _checked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request in JSON form. Raises InvalidRequest with every fault that is found here."""
         request = jsonable(request)
-        body = json.dumps(request).encode()
-        if len(body) > MAX_BODY:
+        size = len(json.dumps(request).encode())
+        if size > MAX_BODY:
             raise InvalidRequest(
-                f"the request has {len(body):,} bytes, and the limit is {MAX_BODY:,}: move "
+                f"the request has {size:,} bytes, and the limit is {MAX_BODY:,}: move "
                 "large values (hyperparameters, environment) to S3"
             )
+        from slotq.jobs.sagemaker_model import check
+
         check(request)
+        return {**request}
+
+    def _put(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
+        body = json.dumps(self._checked(request)).encode()
         query = self._query(dry_run=dry_run)
         return self._patiently(
             lambda: self._read(JobView, "POST", "/add-job", query=query, body=body),

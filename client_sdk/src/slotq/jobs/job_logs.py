@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -15,7 +15,9 @@ from slotq.jobs.notices import Output, Trouble, one_line
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
 from slotq_core.names import LOG_GROUP
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import JobView
 
 RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagemaker/TrainingJobs."
 """What to say to a user who cannot read logs."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from slotq_core.model.reports import SlowSave
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import JobView
 
 LOGGER = logging.getLogger("slotq")
 # Without a handler, Python itself prints warnings if the program configures no logging.

@@ -6,15 +6,17 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from slotq.jobs.follow import status_line
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notebook.live import Display, display_here
 from slotq.jobs.notices import encodable, log, print_line, shows
 from slotq.jobs.progress_bar import bar, marks
-from slotq.jobs.rendering import Bundle
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.jobs.rendering import Bundle
+    from slotq_core.wire.views.jobs import JobView
 
 
 class ProgressScreen(Protocol):

@@ -7,8 +7,10 @@ anything, even of another job.
 from __future__ import annotations
 
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from slotq_core.wire.views.jobs import ProgressView
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import ProgressView
 
 BLOCKS, ASCII = "█░", "#."
 """Marks of what is done and what is left."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
 from slotq.jobs.follow import earliest, place_text, since
 from slotq.jobs.progress_bar import bar
-from slotq_core.wire.views.jobs import AttemptView, JobView
-from slotq_core.wire.views.pools import PoolView
+
+if TYPE_CHECKING:  # Named in strings below.
+    from slotq_core.wire.views.jobs import AttemptView, JobView  # noqa: F401
+    from slotq_core.wire.views.pools import PoolView  # noqa: F401
 
 T = TypeVar("T")
 Column = tuple[str, Callable[[Any], object]]
@@ -104,15 +106,15 @@ class Listed(list[T], Generic[T]):
         printer.text(bundle(self.columns, self)["text/plain"])
 
 
-class JobList(Listed[JobView]):
+class JobList(Listed["JobView"]):
     columns = JOB
     more = False
     """Whether the queue has further jobs of this kind than the list was asked for."""
 
 
-class AttemptList(Listed[AttemptView]):
+class AttemptList(Listed["AttemptView"]):
     columns = _ATTEMPT
 
 
-class PoolList(Listed[PoolView]):
+class PoolList(Listed["PoolView"]):
     columns = _POOL

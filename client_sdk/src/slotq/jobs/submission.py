@@ -8,16 +8,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypedDict, Unpack
 
 from slotq.configuration.bounds import priority_in, whole
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.groups import end_of
-from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, read_amount
 from slotq_core.wire.setting_tags import MOST, TAGS, written
+
+if TYPE_CHECKING:
+    from slotq.transport.connection import Connection
+    from slotq_core.wire.views.jobs import JobView
 
 
 class Named(Protocol):
@@ -151,7 +154,37 @@ def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
 
 
 def _name(awaited: Named) -> str:
+    from slotq_core.wire.groups.views import GroupView
+
     return end_of(awaited.name) if isinstance(awaited, GroupView) else awaited.name
+
+
+class Collector(Protocol):
+    """Takes the submissions of a block, to send them together."""
+
+    def collect(self, request: Mapping[str, Any]) -> JobView: ...
+
+
+_collectors: ContextVar[tuple[tuple[object, Collector], ...]] = ContextVar(
+    "slotq_batch", default=()
+)
+
+
+@contextmanager
+def collected_by(collector: Collector, client: Connection) -> Iterator[None]:
+    """Let the collector take every submission of this client, and of its copies with other
+    settings, in the block."""
+    token = _collectors.set(((client.transport, collector), *_collectors.get()))
+    try:
+        yield
+    finally:
+        _collectors.reset(token)
+
+
+def collector_of(client: Connection) -> Collector | None:
+    """What takes the client's submissions now, if anything does."""
+    found = (each for transport, each in _collectors.get() if transport is client.transport)
+    return next(found, None)
 
 
 def with_tags(

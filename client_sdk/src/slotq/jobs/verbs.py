@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from slotq.errors import SlotQError
 from slotq.jobs.submission import settings_tags
 from slotq_core.wire.verbs import BY_NAME, Takes, Verb
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.errors import SlotQError
+    from slotq_core.wire.views.jobs import JobView
 
 Value = str | int | Iterable[str] | None
 """What a verb takes: a priority, pools, a project or a text."""

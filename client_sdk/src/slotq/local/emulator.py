@@ -11,29 +11,27 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
-from moto.moto_server.werkzeug_app import MotoRequestHandler
-from werkzeug.serving import make_server
 
 from slotq.local import keys
 from slotq.local.container import image
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.entry.guard import EVERYWHERE, Guard
-from slotq.local.front import Front
+from slotq.local.front import Front, Server
 from slotq.local.kept import EmulatorSnapshot, forget
 from slotq.local.notifier import EmulatorNotifier
 from slotq.local.services import aws, function
+from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.gateway import Gateway
-from slotq.local.services.invocations import FUNCTION, Handler, Invocations
+from slotq.local.services.invocations import FUNCTION, Invocations
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
 from slotq_core.adapters.deployment_settings import SystemClock
+from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.errors import SlotQError
 
 DEFAULT_PORT = 4777
@@ -71,35 +69,16 @@ class Options:
     knobs: Knobs = field(default_factory=Knobs)
 
 
-class _QuietHandler(MotoRequestHandler):
-    def log_request(self, *_: Any) -> None:
-        pass
-
-    def run_wsgi(self) -> None:
-        """Answer also an unreadable address: moto's handler would not answer."""
-        try:
-            urlsplit(self.path)
-        except ValueError:
-            self.send_error(HTTPStatus.BAD_REQUEST, "the request's address cannot be read")
-            return
-        super().run_wsgi()
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        self.request_version = self.protocol_version  # Else no head is sent to what names none.
-        super().send_error(code, message, explain)
-
-
 class Emulator:
-    """An emulator that starts once and stops once. `load` returns the Lambda's handler."""
+    """An emulator that starts once and stops once."""
 
-    def __init__(
-        self, options: Options, *, load: Callable[[Endpoint, str, Path], Handler] = function.load
-    ) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
-        self._load = load
         self.mark = uuid.uuid4().hex
         """Marks every process of this emulator's jobs, and identifies the emulator to callers."""
         self._jobs = options.work / "jobs"
+        self.dynamo = InMemoryDynamo()
+        self.dynamo.create_table(**table_definition(aws.TABLE))
         self._closed = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -134,14 +113,7 @@ class Emulator:
             knobs=options.knobs,
             region=options.region,
         )
-        self._server = make_server(
-            options.host,
-            port,
-            self._front(port),
-            threaded=True,
-            request_handler=_QuietHandler,
-            fd=listening.fileno(),
-        )
+        self._server = Server(options.host, port, self._front(port), fd=listening.fileno())
         listening.close()  # The server has a copy of the socket.
         self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))
         self._furnish()
@@ -166,6 +138,7 @@ class Emulator:
             find_caller=find,
             token=self.endpoint.keys.token,
             plane=self.plane,
+            dynamo=self.dynamo,
             gateway=gateway,
             invocations=self.invocations,
             others=aws.application(),
@@ -181,12 +154,13 @@ class Emulator:
             aws.furnish(self.endpoint)
             if self._options.fresh:
                 forget(self._options.work)
-            snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane)
+            snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane, self.dynamo)
             snapshot.restore()
             self._kept = snapshot
-            self._notifier = EmulatorNotifier(self.endpoint, say=_say)
+            self._notifier = EmulatorNotifier(self.endpoint, self.dynamo, say=_say)
             log = self._options.work / "lambda.log"
-            self._handler = self._load(self.endpoint, self._options.pools, log)
+            here = {"dynamodb": self.dynamo, "lambda": self.invocations}
+            self._handler = function.load(self.endpoint, self._options.pools, log, here)
             self.invocations.start()
             self.invocations.call(_tick_event(self.endpoint), _START_SECONDS)
         except Exception as error:

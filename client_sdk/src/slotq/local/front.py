@@ -8,6 +8,7 @@ the queue's API                 the Lambda's handler, behind API Gateway (`gatew
 Everything else must be signed (`authenticating`):
 
 SageMaker's training calls      our own plane (`training_service`)
+DynamoDB's on the queue's table our own DynamoDB (`dynamodb`)
 Lambda's Invoke, asynchronous   the invocations (`invocations`)
 the other services              moto (`error_answers`)
 """
@@ -18,17 +19,25 @@ import contextlib
 import hmac
 import ipaddress
 import json
+import queue
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
+
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+from werkzeug.serving import ThreadedWSGIServer
 
 from slotq.local.entry.authenticating import MAX_CALL, authenticate, kept_body
 from slotq.local.entry.guard import Guard, GuardRefusal, without_grants
 from slotq.local.entry.signatures import FindCaller, SignatureRefused
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services import aws, training_service
+from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.error_answers import Said, moto_answer, refusal
 from slotq.local.services.gateway import Environ, Gateway, GatewayAnswer, is_ours, read_body
 from slotq.local.services.invocations import FUNCTION, Invocations
@@ -57,6 +66,7 @@ class Front:
         find_caller: FindCaller,
         token: str,
         plane: Plane,
+        dynamo: InMemoryDynamo,
         gateway: Gateway,
         invocations: Invocations,
         others: Any,
@@ -66,7 +76,8 @@ class Front:
     ) -> None:
         """`poke` is called when the plane may have a new change due."""
         self._guard, self._find_caller, self._token = guard, find_caller, token
-        self._plane, self._gateway, self._invocations = plane, gateway, invocations
+        self._plane, self._dynamo = plane, dynamo
+        self._gateway, self._invocations = gateway, invocations
         self._others, self._poke, self._health, self._tick = others, poke, health, tick
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -99,6 +110,8 @@ class Front:
         authenticate(environ, self._find_caller, datetime.now(UTC))
         if training_service.is_sagemaker(environ):
             return self._sagemaker(environ)
+        if "/dynamodb/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
+            return aws.table_answer(self._dynamo, environ, kept_body(environ, MAX_CALL))
         if invoked := _INVOKE.fullmatch(path):
             return self._invoke(environ, invoked["name"])
         if "/iam/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
@@ -195,3 +208,52 @@ def _hang_up(environ: Environ) -> None:
     """Cut the connection without an answer."""
     with contextlib.suppress(OSError, KeyError):
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+
+
+class _QuietHandler(MotoRequestHandler):
+    def log_request(self, *_: Any) -> None:
+        pass
+
+    def run_wsgi(self) -> None:
+        """Answer also an unreadable address: moto's handler would not answer."""
+        try:
+            urlsplit(self.path)
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "the request's address cannot be read")
+            return
+        super().run_wsgi()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self.request_version = self.protocol_version  # Else no head is sent to what names none.
+        super().send_error(code, message, explain)
+
+
+class Server(ThreadedWSGIServer):
+    """An HTTP server whose threads serve one connection after another: to start a thread costs a
+    third of a small request."""
+
+    block_on_close = False
+    _MOST_IDLE = 32
+
+    def __init__(self, host: str, port: int, app: Front, *, fd: int) -> None:
+        super().__init__(host, port, app, handler=_QuietHandler, fd=fd)
+        self._connections: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+        self._idle = 0
+        self._counting = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hand a connection to an idle thread, or to a new one: a caller may wait for another."""
+        with self._counting:
+            is_idle = self._idle > 0
+            self._idle -= is_idle
+        self._connections.put((request, client_address))
+        if not is_idle:
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self.process_request_thread(*self._connections.get())
+            with self._counting:
+                if self._idle == self._MOST_IDLE:
+                    return
+                self._idle += 1

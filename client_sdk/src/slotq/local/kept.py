@@ -1,8 +1,8 @@
 """What an emulator keeps over a restart, in `kept/` of its state folder.
 
-All is read and written through the services' own API, so nothing depends on how moto stores it,
-and a newer version reads what an older one left. Not kept: moto's users and roles, models, object
-versions and unfinished multipart uploads.
+What moto stores is read and written through the services' own API, so nothing depends on moto's
+inside, and a newer version reads what an older one left. Not kept: moto's users and roles, models,
+object versions and unfinished multipart uploads.
 
 A save replaces `state.json`, which names the objects' files, in one step, after writing every file
 that it names. If a save is interrupted, the previous save stays valid. Parts from different moments
@@ -27,6 +27,7 @@ from slotq.local.container.job_output import batches
 from slotq.local.endpoint import Endpoint
 from slotq.local.keys import write_private
 from slotq.local.services.aws import TABLE
+from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.training.plane import Plane
 from slotq.local.training.runner import WorkEnd
 from slotq.local.training.training_job import TrainingJob, Transition
@@ -41,10 +42,12 @@ class Unreadable(Exception):
 
 
 class EmulatorSnapshot:
-    def __init__(self, work: Path, endpoint: Endpoint, plane: Plane) -> None:
+    def __init__(
+        self, work: Path, endpoint: Endpoint, plane: Plane, dynamo: InMemoryDynamo
+    ) -> None:
         self._folder, self._endpoint, self._plane = work / _FOLDER, endpoint, plane
         self._objects = Objects(endpoint.client("s3"), self._folder / "objects", endpoint.region)
-        self._dynamodb, self._logs = endpoint.client("dynamodb"), endpoint.client("logs")
+        self._dynamo, self._logs = dynamo, endpoint.client("logs")
         self._saving = threading.Lock()
         self._last = ""
 
@@ -57,7 +60,7 @@ class EmulatorSnapshot:
                     "version": _VERSION,
                     "region": self._endpoint.region,
                     "objects": index,
-                    "items": saved_items(self._dynamodb, TABLE),
+                    "items": saved_items(self._dynamo),
                     "lines": saved_lines(self._logs),
                     "jobs": saved_jobs(self._plane.jobs()),
                 }
@@ -73,7 +76,7 @@ class EmulatorSnapshot:
         if values is None:
             return
         self._objects.restore(values["objects"])
-        restore_items(self._dynamodb, TABLE, values["items"])
+        restore_items(self._dynamo, values["items"])
         restore_lines(self._logs, values["lines"])
         self._plane.take_over(read_jobs(values["jobs"]))
 
@@ -99,17 +102,13 @@ def forget(work: Path) -> None:
     shutil.rmtree(work / _FOLDER, ignore_errors=True)
 
 
-Item = dict[str, Any]
+def saved_items(dynamo: InMemoryDynamo) -> list[Any]:
+    return [_as_text(item) for item in list(dynamo.tables[TABLE].items.values())]
 
 
-def saved_items(dynamodb: Any, table: str) -> list[Item]:
-    pages = dynamodb.get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
-    return [_as_text(item) for page in pages for item in page["Items"]]
-
-
-def restore_items(dynamodb: Any, table: str, items: Iterable[Item]) -> None:
+def restore_items(dynamo: InMemoryDynamo, items: Iterable[Any]) -> None:
     for item in items:
-        dynamodb.put_item(TableName=table, Item=_as_bytes(item))
+        dynamo.put_item(TableName=TABLE, Item=_as_bytes(item))
 
 
 def _as_text(value: Any) -> Any:

@@ -8,7 +8,7 @@ usage_tables    what jobs have used as a table and as CSV
 pool_tables     pools and changes as tables
 project_tables  projects, and users' quotas as bars
 columns         the columns of `slotq ls`
-fitting_table   a table that leaves out columns where it is too wide
+fitting_table   a table that leaves out columns where it is too wide, and the console
 plain_table     the queue as a plain table
 json_views      JSON that is not the queue's own
 """

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from slotq.jobs.follow import place_text
 from slotq.jobs.progress_bar import cell, fraction
 from slotq.output import job_tables
 from slotq.output.job_tables import last_part, moment, short_names, state_text, why
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slotq_core.wire.views.jobs import JobView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,14 +14,18 @@ from slotq.output.columns import queue_table
 from slotq.output.job_tables import attempts_table, columns, explanation
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.groups.sweep import SweepView, TrialView
-from slotq_core.wire.groups.views import GangView, GroupSummaryView, GroupsView, GroupView
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.groups.sweep import SweepView, TrialView
+    from slotq_core.wire.groups.views import GangView, GroupSummaryView, GroupsView, GroupView
+    from slotq_core.wire.views.jobs import JobView
 
 
 def groups_of(jobs: Iterable[JobView], *, ended: bool) -> list[GroupSummaryView]:
     """The groups of these jobs by name, by the jobs' own views; with `ended`, also those whose jobs
     have all ended."""
+    from slotq_core.wire.groups.views import GroupSummaryView
+
     states: dict[str, Counter[str]] = {}
     for job in jobs:
         if job.group:

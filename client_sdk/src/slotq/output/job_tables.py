@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,8 +17,10 @@ from slotq.output.fitting_table import FittingTable
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
-from slotq_core.wire.views.about import FindingView
-from slotq_core.wire.views.jobs import AttemptView, JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.about import FindingView
+    from slotq_core.wire.views.jobs import AttemptView, JobView
 
 COLORS = {
     "running": "green",

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from slotq.cost.used import UsageLineView
-from slotq_core.wire.base import VERSION
+from slotq_core.wire import VERSION
 from slotq_core.wire.views.about import DoctorView
 from slotq_core.wire.views.jobs import QueueView
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views.jobs import JobView
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
+    from slotq_core.wire.views.jobs import JobView
 
 LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 """The states of jobs that have not ended."""

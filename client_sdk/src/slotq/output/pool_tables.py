@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,9 +14,13 @@ from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
-from slotq_core.wire.document.views import EntryChangeView
-from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
-from slotq_core.wire.views.pools import MissingRightView, PoolSettingsView, PoolView
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slotq_core.wire.document.views import EntryChangeView
+    from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
+    from slotq_core.wire.views.pools import MissingRightView, PoolSettingsView, PoolView
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
 

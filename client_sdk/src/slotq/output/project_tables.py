@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from slotq.document.document_text import text_of
 from slotq.output.job_tables import columns, last_part
 from slotq_core.model.projects import hours
-from slotq_core.wire.document.views import BudgetView, ProjectView, QuotasView, UserQuotaView
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slotq_core.wire.document.views import BudgetView, ProjectView, QuotasView, UserQuotaView
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,7 +13,9 @@ from rich.text import Text
 from slotq.output.job_tables import short_names
 from slotq_core.model.reasons import units
 from slotq_core.timestamps import from_iso, iso
-from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView
 
 ROWS = 40
 """Rows of a pool, and evictions, that are drawn; --json has them all."""

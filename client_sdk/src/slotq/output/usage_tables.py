@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slotq.cost.used import UsageLineView
 from slotq.output.job_tables import columns, short_names
-from slotq.output.json_views import UsageView
+
+if TYPE_CHECKING:
+    from slotq.output.json_views import UsageView
 
 _HEADS = {"submitter": "PERSON"}
 _FIGURES = (

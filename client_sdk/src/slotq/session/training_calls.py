@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 
 from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NoDryRuns, NoSuchJob
+from slotq.groups.batches import batch_of
 from slotq.groups.gathering import Gang, gathered, gathering
 from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
@@ -143,12 +144,16 @@ class TrainingCalls:
                 self.names.check(sent.get("TrainingJobName"), region)
         if self.ship is not None:
             sent = self.ship(sent, partial(self._ask, sent))
-        gang = gathering()
-        if gang is None:
-            job = self._queue.submit(sent)
-            self._said_of(job, f"in the queue with priority {job.priority}")
-        else:
+        gang, batch = gathering(), batch_of(self._queue)
+        if gang is not None:
             job = gang.gather(sent, self)
+        elif batch is not None:
+            batch.submitter = self.caller()
+            job = self._queue.submit(sent)
+            batch.then(job.name, self._said_to_wait)
+        else:
+            job = self._queue.submit(sent)
+            self._said_to_wait(job)
         self._requests[job.name] = sent
         self._forgotten.discard(job.name)
         last_to_answer[job.name] = self
@@ -176,6 +181,9 @@ class TrainingCalls:
         """The ARN that the queue sees; asked for once."""
         self._caller = self._caller or self._queue.service.about().caller
         return self._caller
+
+    def _said_to_wait(self, job: JobView) -> None:
+        self._said_of(job, f"in the queue with priority {job.priority}")
 
     def _said_of(self, job: JobView, what: str) -> None:
         self.say(f"{job.name}: {what}")

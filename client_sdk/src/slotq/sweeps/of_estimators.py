@@ -1,17 +1,24 @@
-"""`session.sweep(estimator, space)`: sweeps of what an estimator or a trainer would run."""
+"""`session.sweep(estimator, space)`, `session.fit_many(estimators)`: many jobs of what estimators
+or trainers would run."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from slotq.errors import InvalidRequest
+from slotq.groups.batches import Batch, batch, collecting
+from slotq.jobs.verbs import Outcome
 from slotq.sweeps.definition import define
 from slotq.sweeps.sweep import Sweep, submitted
 from slotq.transport.connection import Connection
 from slotq_core import names
+
+_APART = 0.002
+"""Seconds between two trainings. The SDKs name jobs by the millisecond."""
 
 
 class Training(Protocol):
@@ -21,7 +28,7 @@ class Training(Protocol):
 
 
 class Sweeping:
-    """The sweeps of a session. The session has `queue` and its training calls."""
+    """The sweeps and batches of a session. The session has `queue` and its training calls."""
 
     queue: Connection
     _training: Training
@@ -63,15 +70,36 @@ class Sweeping:
         )
         return submitted(self.queue, definition)
 
+    def batch(self) -> AbstractContextManager[Batch]:
+        """Collect the training jobs of the block, and submit them together when it ends
+        (`QueueClient.batch`)."""
+        return batch(self.queue)
 
-def _call(estimator: Any, name: str, inputs: Any) -> Callable[[], object]:
-    """The call that makes the SDK build the request."""
+    def fit_many(self, estimators: Iterable[Any], inputs: Any = None) -> list[Outcome]:
+        """Train each of these estimators (or `ModelTrainer`s), without waiting. Submits their jobs
+        together, and returns an outcome for each: the job, or the queue's refusal.
+
+        `inputs`: the argument of each `fit` (or `train`). Raises what a `fit` raises before it
+        submits; then nothing is submitted.
+        """
+        with collecting(self.queue) as made:
+            for estimator in estimators:
+                _call(estimator, None, inputs)()
+                time.sleep(_APART)
+        return made.outcomes
+
+
+def _call(estimator: Any, name: str | None, inputs: Any) -> Callable[[], object]:
+    """The call that makes the SDK build the request. Without a name the SDK chooses one."""
     if hasattr(estimator, "fit"):
         return lambda: estimator.fit(inputs, wait=False, job_name=name)
     if hasattr(estimator, "train"):
         more = {} if inputs is None else {"input_data_config": inputs}
         return lambda: estimator.train(wait=False, logs=False, **more)
-    raise InvalidRequest("a sweep takes an estimator or a ModelTrainer", field="estimator")
+    raise InvalidRequest(
+        f"this takes an estimator or a ModelTrainer, not a {type(estimator).__name__}",
+        field="estimator",
+    )
 
 
 def _name(estimator: Any) -> str:

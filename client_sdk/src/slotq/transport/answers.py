@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -23,45 +23,22 @@ from slotq.errors import (
 from slotq.transport.network import api_in
 from slotq.transport.signed_http import TRIES, HttpAnswer, Transport
 from slotq_core.errors import REFUSALS
-from slotq_core.wire.base import VERSION, ErrorView
-from slotq_core.wire.configuration import LimitsView
-from slotq_core.wire.document.views import (
-    AppliedView,
-    ConfigurationView,
-    ProjectsView,
-    QuotasView,
-)
-from slotq_core.wire.groups.views import GroupsView, GroupView
-from slotq_core.wire.job_changes import OutcomesView
-from slotq_core.wire.record import ChangesView
-from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.views.about import AboutView, DoctorView, MeView
-from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
-from slotq_core.wire.views.pools import PoolsView
-from slotq_core.wire.views.usage import AttemptsPageView, UsagePageView
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import ErrorView
 
-View = TypeVar(
-    "View",
-    JobView,
-    GroupView,
-    GroupsView,
-    QueueView,
-    OutcomesView,
-    PoolsView,
-    LimitsView,
-    ConfigurationView,
-    AppliedView,
-    ProjectsView,
-    QuotasView,
-    ChangesView,
-    DoctorView,
-    RequestView,
-    AboutView,
-    MeView,
-    UsagePageView,
-    AttemptsPageView,
-    ScenarioView,
-)
+
+class Answer(Protocol):
+    """A view with which the queue answers."""
+
+    version: int
+
+    @classmethod
+    def model_validate_json(cls, json_data: bytes) -> Self: ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
+
+
+View = TypeVar("View", bound=Answer)
 
 
 def read(view: type[View], answer: HttpAnswer, transport: Transport, config: Config) -> View:
@@ -143,13 +120,24 @@ def error_in(answer: HttpAnswer, *, config: Config, signed: bool) -> SlotQError:
     )
 
 
-def error_of_one(view: ErrorView) -> SlotQError:
-    """The exception for one job of a bulk change that failed."""
+def error_of_one(view: ErrorView, *, place: str = "", retry_after: int | None = None) -> SlotQError:
+    """The exception for one of several jobs that failed, as if it had been alone in the request.
+    `place`: where it was."""
+    message = view.message.removeprefix(f"{place}: ")
     if view.code == RequestWithheld.code:
-        return NotAllowed(view.message)
+        return NotAllowed(message)
     if view.code in {NOT_REACHED, "internal_error"}:
-        return Unavailable(view.message)
-    return REFUSALS.get(view.code, Refused)(view.message, field=view.field)
+        return Unavailable(message)
+    kind, field = REFUSALS.get(view.code, Refused), _path_in(view.field, place)
+    if issubclass(kind, LimitReached):
+        return kind(message, field=field, retry_after=retry_after or 60)
+    faults = tuple((_path_in(fault.path, place), fault.message) for fault in view.faults)
+    return kind(message, field=field, faults=faults)
+
+
+def _path_in(path: str, place: str) -> str:
+    """The path of a field below the place."""
+    return "" if path == place else path.removeprefix(f"{place}.")
 
 
 def _refusal(

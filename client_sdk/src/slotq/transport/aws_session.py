@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pickle import PicklingError  # nosec B403 - the error alone; nothing is unpickled here
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import botocore.session
 from botocore.exceptions import BotoCoreError, ProfileNotFound
 
-from slotq.configuration.settings import Config
 from slotq.errors import NotConfigured
+
+if TYPE_CHECKING:
+    from slotq.configuration.settings import Config
 
 _PROFILE_VARIABLES = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
 """In botocore's order."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, LimitReached
 from slotq.transport import answers
-from slotq.transport.answers import View
-from slotq.transport.signed_http import Transport
+
+if TYPE_CHECKING:
+    from slotq.configuration.settings import Config
+    from slotq.transport.answers import View
+    from slotq.transport.signed_http import Transport
 
 T = TypeVar("T")
 

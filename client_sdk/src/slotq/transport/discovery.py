@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.config import Config as ClientConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.configuration.settings import Config, checked
 from slotq.errors import NotConfigured
 from slotq.transport import aws_session
+
+if TYPE_CHECKING:
+    import boto3
 
 _TIMEOUTS = ClientConfig(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 1})
 """Timeouts in seconds: in a private network without an endpoint for SSM, the call fails quickly."""

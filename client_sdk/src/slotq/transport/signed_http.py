@@ -11,10 +11,9 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-import boto3
 import botocore.session
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -32,11 +31,15 @@ from botocore.exceptions import (
 from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
-from slotq.configuration.settings import Config
 from slotq.errors import CannotReach, NotConfigured
 from slotq.transport import aws_session
 from slotq.transport.network import name_advice, unresolved
 from slotq.version import __version__
+
+if TYPE_CHECKING:
+    import boto3
+
+    from slotq.configuration.settings import Config
 
 TRIES = 5
 FIRST_PAUSE = 0.25

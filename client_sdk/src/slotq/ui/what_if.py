@@ -33,7 +33,7 @@ from slotq.simulate.whatif.changes import described
 from slotq.simulate.whatif.forecast import Forecast, Runtimes, Source
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.submission import PRIORITY_LIMIT
+from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 MOST_JOBS = 200

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
     from slotq_core.operations.doctor import Doctor
+    from slotq_core.operations.jobs.batches import Batches
     from slotq_core.operations.jobs.changes import Changes
     from slotq_core.operations.jobs.group_lookup import GroupLookup
     from slotq_core.operations.jobs.groups import GroupsOfJobs
@@ -126,6 +127,13 @@ class QueueManager:
         )
 
     @cached_property
+    def batches(self) -> Batches:
+        """The users' verb for many new jobs in one call."""
+        from slotq_core.operations.jobs.batches import Batches
+
+        return Batches(self._store, self._clock, self.submissions, wake=self._wake)
+
+    @cached_property
     def groups(self) -> GroupsOfJobs:
         """The users' verb for new groups of jobs."""
         from slotq_core.operations.jobs.groups import GroupsOfJobs
@@ -164,7 +172,7 @@ class QueueManager:
     def changes(self) -> Changes:
         """The users' verbs for a stored job."""
         from slotq_core.operations.jobs.changes import Changes
-        from slotq_core.operations.jobs.resubmit import Resubmitter
+        from slotq_core.operations.jobs.submissions import Resubmitter
 
         return Changes(
             self._store,

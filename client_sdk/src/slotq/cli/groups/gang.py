@@ -10,7 +10,6 @@ from slotq.cli.app import App, json_option
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.output.group_tables import group_page
 from slotq_core.spelling import did_you_mean, similar_names
-from slotq_core.wire.groups.group_submission import GangBody
 
 _NEEDED = ("name", "members")
 _KEYS = (*_NEEDED, "gang")
@@ -69,6 +68,8 @@ def gang(
 
 def _check(said: dict[str, Any], file: str) -> None:
     """Raises UsageError unless these are the keys of a gang."""
+    from slotq_core.wire.groups.group_submission import GangBody
+
     if "max_parallel" in said:
         raise click.UsageError(
             f"{file} has max_parallel: its jobs are independent; use `slotq sweep`"

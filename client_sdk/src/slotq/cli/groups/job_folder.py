@@ -9,23 +9,22 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from boto3.exceptions import Boto3Error
-from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.cli.app import App
 from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.words import Pair, Word
-from slotq.client import QueueClient
 from slotq.errors import CannotReach, NameTaken
-from slotq.federated.job_folder import job_in
-from slotq.federated.members import FederatedGroup, group_of, marked, runs_of
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.output.group_tables import group_page
 from slotq_core.model.reasons import units
-from slotq_core.wire.groups.views import GroupView
+
+if TYPE_CHECKING:
+    from slotq.cli.app import App
+    from slotq.client import QueueClient
+    from slotq.federated.members import FederatedGroup
+    from slotq_core.wire.groups.views import GroupView
 
 V = TypeVar("V")
 
@@ -52,7 +51,8 @@ class FileOrFolder(Word):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and Path(value).is_dir():
             return Path(value)
-        return click.File(encoding="utf-8-sig").convert(value, param, ctx)
+        # Opened when it is read: a process has few files open at once.
+        return click.File(encoding="utf-8-sig", lazy=True).convert(value, param, ctx)
 
 
 def option_of(name: str) -> str:
@@ -70,6 +70,9 @@ def submit_folder(
 ) -> None:
     """Submit a federated job, or print what would be submitted. `parameters`: those of `slotq
     submit`, `file` being the folder; `settings`: those that become tags."""
+    from slotq.federated.job_folder import job_in
+    from slotq.federated.members import group_of, marked, runs_of
+
     _check_usage(parameters, settings)
     client = app.client()
     pools = client.pools()
@@ -161,6 +164,9 @@ def _check_usage(parameters: Mapping[str, Any], settings: Mapping[str, Any]) -> 
 
 def _upload(app: App, s3: Any, group: FederatedGroup) -> None:
     """Upload the code of the apps. Raises CannotReach."""
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
     for uri, content in group.uploads.items():
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         try:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from slotq.cli.app import App, json_option
-from slotq.output.json_views import VersionView
 from slotq.version import __version__
-from slotq_core.wire.base import VERSION
+from slotq_core.wire import VERSION
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_SLOTQ_COMPLETE"
@@ -28,6 +26,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     Names come from the queue, if it answers within 1.5 seconds.
     """
+    from click.shell_completion import get_completion_class
+
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(ctx.find_root().command, {}, "slotq", _VARIABLE).source())
@@ -39,6 +39,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 def version(app: App) -> None:
     """Print the versions of this program and of its JSON."""
     if app.json:
+        from slotq.output.json_views import VersionView
+
         click.echo(VersionView(slotq=__version__, wire=VERSION).model_dump_json())
     else:
         click.echo(f"slotq {__version__} (wire version {VERSION})")

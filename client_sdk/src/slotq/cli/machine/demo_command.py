@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.app import App
 from slotq.cli.exits import ExitCode
 from slotq.cli.words import Amount
 from slotq.demo.environment import bare
-from slotq.installation import needs_extra
-from slotq.ui.built_page import BuiltPage
+
+if TYPE_CHECKING:
+    from slotq.cli.app import App
 
 
 @click.command
@@ -32,6 +33,9 @@ def demo(app: App, speed: float, *, ui: bool) -> None:
     Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
     a check fails.
     """
+    from slotq.installation import needs_extra
+    from slotq.ui.built_page import BuiltPage
+
     console = app.console()
     files, environment = BuiltPage() if ui else None, dict(os.environ)
     with bare():

@@ -8,13 +8,14 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.app import App
 from slotq.cli.words import PRIORITY
-from slotq.session.install import install
-from slotq.session.relay import JsonRelay, clients, pointed_at, served
+
+if TYPE_CHECKING:
+    from slotq.cli.app import App
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
@@ -38,6 +39,9 @@ def execute(
     address of this machine, where the queue answers for its jobs and AWS for everything else.
     Without COMMAND it runs your shell. The exit code is the command's.
     """
+    from slotq.session.install import install
+    from slotq.session.relay import JsonRelay, clients, pointed_at, served
+
     client = app.client()
     install(
         client.aws,

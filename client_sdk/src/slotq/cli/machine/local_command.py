@@ -13,7 +13,6 @@ import click
 
 from slotq.cli.machine.exec import run
 from slotq.cli.words import Seconds
-from slotq.installation import needs_extra
 from slotq_core.wire.pool_definition import LONGEST
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
+    from slotq.installation import needs_extra
+
     if detach and until_eof:
         raise click.UsageError("--until-eof has no meaning with --detach: leave one of them out")
     with needs_extra("local", command="slotq local start"):
@@ -267,6 +268,8 @@ def sam(*, build: Path, host: str | None) -> None:
 
     Requests need no signature there: the caller is SLOTQ_LOCAL_CALLER in the file of variables.
     """
+    from slotq.installation import needs_extra
+
     with needs_extra("local", command="slotq local sam"):
         from slotq.local import sam_local, state
 

@@ -6,20 +6,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 
 from slotq.cli.app import App
 from slotq.cli.exits import ExitCode
-from slotq.installation import needs_extra
 from slotq.output.job_tables import explanation
-from slotq.simulate import Record, Scenario, load, simulate
-from slotq.simulate.report import FailedExpectation, differences, expectations, unequal
-from slotq.simulate.run.metrics import Metrics, metrics
-from slotq.simulate.scenario.sections import Expectation
 from slotq_core.spelling import unknown
-from slotq_core.wire.views.jobs import JobView, job_view
+
+if TYPE_CHECKING:
+    from slotq.simulate import Record, Scenario
+    from slotq.simulate.report import FailedExpectation
+    from slotq.simulate.run.metrics import Metrics
+    from slotq.simulate.scenario.sections import Expectation
+    from slotq_core.wire.views.jobs import JobView
+
 
 PICTURES = (".html", ".png")
 
@@ -38,6 +41,8 @@ def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path |
 
 def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Expectation]:
     """Parse `job2@30`, `job2@end` or `job2`: the job, and the second to ask about it."""
+    from slotq.simulate.scenario.sections import Expectation
+
     found = []
     for text in texts:
         name, at = text.split("@", 1) if "@" in text else (text, "end")
@@ -92,6 +97,10 @@ def simulate_command(
     as_json: bool,
 ) -> None:
     """Run the scenario FILE through the queue's policy on a virtual clock."""
+    from slotq.simulate import load, simulate
+    from slotq.simulate.report import differences
+    from slotq.simulate.run.metrics import metrics
+
     app = ctx.ensure_object(App)
     if plot:
         _load_plotting()
@@ -128,6 +137,8 @@ def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Sce
 
 def _answers(record: Record) -> list[tuple[int, JobView]]:
     """The answers about waiting jobs, in order of time."""
+    from slotq_core.wire.views.jobs import job_view
+
     return [
         (at, job_view(item.job, place=item.place, reason=item.reason, outlook=item.outlook))
         for (at, _), item in sorted(record.asked.items(), key=lambda item: item[0])
@@ -135,6 +146,7 @@ def _answers(record: Record) -> list[tuple[int, JobView]]:
 
 
 def _live(scenario: Scenario, record: Record) -> list[FailedExpectation]:
+    from slotq.simulate.report import unequal
     from slotq.simulate.run.live import live_record
 
     return unequal(record, live_record(scenario))
@@ -142,6 +154,8 @@ def _live(scenario: Scenario, record: Record) -> list[FailedExpectation]:
 
 def _load_plotting() -> None:
     """Raises NotConfigured before a long run, not after it."""
+    from slotq.installation import needs_extra
+
     with needs_extra("plot", command="--plot"):
         import slotq.simulate.plot  # noqa: F401
 
@@ -228,6 +242,8 @@ def _judge(
     live: bool,
 ) -> None:
     """Print success to stdout for people, differences to stderr."""
+    from slotq.simulate.report import expectations
+
     asked = expectations(scenario) if check else 0
     failed = sum(difference.what != "live" for difference in wrong)
     if check and not asked:

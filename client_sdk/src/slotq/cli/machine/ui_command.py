@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import webbrowser
+from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.app import App
-from slotq.transport.signed_http import Transport
-from slotq.ui.built_page import BuiltPage
-from slotq.ui.logs import Logs
-from slotq.ui.own_calls import OwnCalls
-from slotq.ui.page_server import PageServer
-from slotq.ui.relay import PageRelay
+if TYPE_CHECKING:
+    from slotq.cli.app import App
 
 _TRIES = 2
 """Tries of one call. The page itself asks again after some seconds."""
@@ -34,6 +30,13 @@ def ui(app: App, path: str, port: int, *, browser: bool) -> None:
     The page is served on 127.0.0.1 and signs with your credentials: it may do what you may do.
     Runs until Ctrl-C.
     """
+    from slotq.transport.signed_http import Transport
+    from slotq.ui.built_page import BuiltPage
+    from slotq.ui.logs import Logs
+    from slotq.ui.own_calls import OwnCalls
+    from slotq.ui.page_server import PageServer
+    from slotq.ui.relay import PageRelay
+
     page = BuiltPage()
     client = app.client()
     relay = PageRelay(Transport(client.config, tries=_TRIES))

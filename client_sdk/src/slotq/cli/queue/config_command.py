@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import ExitCode
-from slotq.document.configuration_file import ConfigurationFile, load
-from slotq.document.document_text import compared, diff_lines, document_text, entries
 from slotq.errors import DocumentError, Refused
-from slotq.output.pool_tables import changes_table
-from slotq_core.wire.document.views import AppliedView, EntryChangeView
-from slotq_core.wire.record import ChangesView
+
+if TYPE_CHECKING:
+    from slotq.document.configuration_file import ConfigurationFile
+    from slotq_core.wire.document.views import AppliedView, EntryChangeView
+
 
 _file = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -38,6 +39,8 @@ def export(app: App, file: Path | None) -> None:
 
     What has its default is left out. The file is also a scenario's world (`slotq simulate`).
     """
+    from slotq.document.document_text import document_text
+
     view = app.client().configuration.document()
     text = document_text(view.configuration)
     if file is not None:
@@ -53,6 +56,9 @@ def export(app: App, file: Path | None) -> None:
 @click.pass_obj
 def diff(app: App, file: Path) -> None:
     """Show what `slotq config apply FILE` would change. Ends with 1 if something would change."""
+    from slotq.document.document_text import compared
+    from slotq_core.wire.document.views import AppliedView
+
     wanted, view = _loaded(file), app.client().configuration.document()
     changes = compared(view.configuration, wanted.document)
     _show_result(app, AppliedView(revision=view.revision, dry_run=True, changes=changes), file)
@@ -76,6 +82,9 @@ def apply(app: App, file: Path, *, dry_run: bool, revision: int | None) -> None:
     What FILE leaves out gets its default. The change is applied whole or not at all. If nothing
     differs, nothing is written. Faults are reported with their lines.
     """
+    from slotq.document.document_text import compared
+    from slotq_core.wire.document.views import AppliedView
+
     wanted, client = _loaded(file), app.client()
     present = client.configuration.document()
     changes = compared(present.configuration, wanted.document)
@@ -96,6 +105,9 @@ def apply(app: App, file: Path, *, dry_run: bool, revision: int | None) -> None:
 @click.pass_obj
 def history(app: App, limit: int | None) -> None:
     """Show every change of the configuration, the latest first: who, when, before and after."""
+    from slotq.output.pool_tables import changes_table
+    from slotq_core.wire.record import ChangesView
+
     changes = app.client().configuration.changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
 
@@ -117,6 +129,8 @@ def _write(file: Path, text: str) -> None:
 
 def _loaded(path: Path) -> ConfigurationFile:
     """The file's configuration. Says on stderr what only a simulation has."""
+    from slotq.document.configuration_file import load
+
     found = load(path)
     if found.left_out:
         said = ", ".join(found.left_out)
@@ -125,6 +139,8 @@ def _loaded(path: Path) -> ConfigurationFile:
 
 
 def _show_result(app: App, view: AppliedView, file: Path) -> None:
+    from slotq.document.document_text import entries
+
     if app.json:
         app.answer(view, "")
         return
@@ -141,6 +157,8 @@ def _show_result(app: App, view: AppliedView, file: Path) -> None:
 
 def show_changes(app: App, changes: Sequence[EntryChangeView], *, old: str, new: str) -> None:
     """Print changes as a diff, in colour where the terminal has it."""
+    from slotq.document.document_text import diff_lines
+
     colour = app.console().color_system is not None
     for line in diff_lines(changes, old=old, new=new):
         shade = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])

@@ -23,7 +23,6 @@ from slotq.configuration.settings import (
 )
 from slotq.errors import NotConfigured, SlotQError
 from slotq.output import job_tables
-from slotq.output.json_views import SettingsView, SettingView
 
 _ASKED = {
     "queue": "The queue's name: that of its stack (empty: give its endpoint)",
@@ -155,6 +154,8 @@ def _look(app: App) -> None:
 
 
 def _show(app: App) -> None:
+    from slotq.output.json_views import SettingsView, SettingView
+
     config = app.config()
     settings = [
         SettingView(name=name, value=getattr(config, name), source=config.source(name))

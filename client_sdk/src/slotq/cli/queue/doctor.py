@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.checkup import CheckResult, checkup
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import ExitCode, exit_of
 from slotq.errors import NotAllowed
 from slotq.output import job_tables
-from slotq.output.json_views import CheckupView, CheckView
-from slotq_core.wire.views.about import FindingView
+
+if TYPE_CHECKING:
+    from slotq.checkup import CheckResult
+    from slotq_core.wire.views.about import FindingView
 
 
 @click.command
@@ -33,6 +36,9 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
     once a minute, so the command may wait. The exit code is 0 if nothing is wrong or everything is
     mended, else that of the first failure.
     """
+    from slotq.checkup import checkup
+    from slotq.output.json_views import CheckupView, CheckView
+
     checks = list(checkup(app.client, network=app.network, now=app.now))
     wrong = [check.error for check in checks if check.error is not None]
     reached = all(check.ok for check in checks if check.name in {"settings", "answer"})
@@ -43,7 +49,7 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
         except NotAllowed:
             if fix:
                 raise
-            checks.append(OPERATORS_ONLY)
+            checks.append(_operators_only())
     views = [
         CheckView(name=check.name, ok=check.ok, text=check.text, advice=check.advice)
         for check in checks
@@ -55,13 +61,16 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
     raise click.exceptions.Exit(int(ExitCode.OK if well else ExitCode.NO))
 
 
-OPERATORS_ONLY = CheckResult(
-    name="queue",
-    text="not checked: only operators may examine the queue's records",
-    advice="Ask an operator to run `slotq doctor`.",
-    looked=False,
-)
-"""Shown instead of the queue's findings to callers who may not ask for them."""
+def _operators_only() -> CheckResult:
+    """Shown instead of the queue's findings to callers who may not ask for them."""
+    from slotq.checkup import CheckResult
+
+    return CheckResult(
+        name="queue",
+        text="not checked: only operators may examine the queue's records",
+        advice="Ask an operator to run `slotq doctor`.",
+        looked=False,
+    )
 
 
 def _page(checks: list[CheckResult], found: list[FindingView] | None) -> RenderableType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Group, RenderableType
@@ -11,10 +11,11 @@ from rich.text import Text
 
 from slotq.cli.app import App, json_option, revision_option
 from slotq.output.job_tables import columns
-from slotq.output.pool_tables import who
-from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.limits_definition import MOST, OF_A_CALLER
-from slotq_core.wire.views.about import MembershipView, MeView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.configuration import LimitsView
+    from slotq_core.wire.views.about import MembershipView, MeView
 
 _MEANINGS = {
     "waiting": "one caller's jobs that wait, back off or are held",
@@ -132,6 +133,8 @@ def _page(view: LimitsView) -> RenderableType:
 
 
 def _rules(view: LimitsView) -> RenderableType:
+    from slotq.output.pool_tables import who
+
     table = columns(
         "CALLERS", ">WAITING", ">SUBMISSIONS", ">PRIORITY", "COUNTED", leaves=("COUNTED",)
     )

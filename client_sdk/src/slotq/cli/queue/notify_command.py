@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from slotq.cli.app import App, json_option
 from slotq.errors import Refused, SlotQError
-from slotq.output.json_views import NotifiedView
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices import Notification
 from slotq_core.notices import composing, payloads
 from slotq_core.spelling import unknown
-from slotq_core.wire.document.contents import read
+
+if TYPE_CHECKING:
+    from slotq_core.model.notices import Notification
 
 
 @click.group
@@ -35,6 +36,9 @@ def test(app: App, name: str, *, dry_run: bool) -> None:
     read the secret. So it shows that the receiver exists and accepts the message. The queue sends
     with rights of its own.
     """
+    from slotq.output.json_views import NotifiedView
+    from slotq_core.wire.document.contents import read
+
     client = app.client()
     rule = _rule(read(client.configuration.document().configuration).sharing.notifications, name)
     now = time.time_ns() // 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,12 +11,12 @@ from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.setting_options import pool_setting_options
 from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
-from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
-from slotq_core.wire.record import ChangesView
-from slotq_core.wire.views.pools import PoolsView, PoolView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.pools import PoolsView, PoolView
 
 
 @click.group(invoke_without_command=True)
@@ -46,6 +46,8 @@ def list_(app: App) -> None:
 @click.pass_obj
 def show(app: App, name: str) -> None:
     """Show one pool: its use, its health and all its settings."""
+    from slotq.output.pool_tables import pool_page
+
     view = _pool(app.client().pools.view(), name)
     app.answer(view, pool_page(view))
 
@@ -184,6 +186,9 @@ def remove(app: App, name: str, revision: int | None) -> None:
 @click.pass_obj
 def history(app: App, limit: int | None) -> None:
     """Show every change of the pools, the latest first: who, when, before and after."""
+    from slotq.output.pool_tables import changes_table
+    from slotq_core.wire.record import ChangesView
+
     changes = app.client().configuration.changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
 
@@ -203,6 +208,8 @@ def _change(
 
 
 def _show_result(app: App, view: PoolsView) -> None:
+    from slotq.output.pool_tables import pools_table
+
     app.answer(view, pools_table(view.pools))
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 
 from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.queue.config_command import show_changes
-from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import NoSuchProject
-from slotq.output.project_tables import project_page, projects_table
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
-from slotq_core.wire.document.sections import ProjectSection
-from slotq_core.wire.document.views import AppliedView
 
-_KEYS = sorted({*ProjectSection.keys()} - {"name"})
+if TYPE_CHECKING:
+    from slotq_core.wire.document.views import AppliedView
 
 
 @click.group(invoke_without_command=True)
@@ -38,6 +34,8 @@ def projects(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(app: App) -> None:
     """List each project with its quota and what its jobs hold."""
+    from slotq.output.project_tables import projects_table
+
     view = app.client().projects()
     app.answer(view, projects_table(view.projects))
 
@@ -48,6 +46,8 @@ def list_(app: App) -> None:
 @click.pass_obj
 def show(app: App, name: str) -> None:
     """Show one project, as the configuration's file has it, and what it uses."""
+    from slotq.output.project_tables import project_page
+
     view = app.client().projects()
     found = next((project for project in view.projects if project.name == name), None)
     if found is None:
@@ -87,9 +87,15 @@ def remove(app: App, name: str, move_to: str | None, revision: int | None) -> No
 
 
 def _setting(text: str) -> tuple[str, Any]:
+    import yaml
+
+    from slotq.document.yaml_file import NOT_YAML
+    from slotq_core.wire.document.sections import ProjectSection
+
     key, equals, value = text.partition("=")
-    if not equals or key not in _KEYS:
-        raise click.UsageError(f"{text!r}: give KEY=VALUE, where KEY is one of {', '.join(_KEYS)}")
+    keys = sorted({*ProjectSection.keys()} - {"name"})
+    if not equals or key not in keys:
+        raise click.UsageError(f"{text!r}: give KEY=VALUE, where KEY is one of {', '.join(keys)}")
     try:
         return key, yaml.safe_load(value)
     except NOT_YAML:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.queue.config_command import show_changes
-from slotq.client import QueueClient
-from slotq.output.project_tables import quotas_table
 from slotq_core.model.reasons import units
 from slotq_core.model.users import classes_of
 from slotq_core.spelling import as_known
-from slotq_core.wire.document.values import EVERYONE
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq_core.wire.views.jobs import JobView
 
 
 @click.group(invoke_without_command=True)
@@ -29,6 +29,9 @@ def quota(ctx: click.Context, user: str | None, *, everyone: bool) -> None:
 
     Only operators see what others hold.
     """
+    from slotq.output.project_tables import quotas_table
+    from slotq_core.wire.document.values import EVERYONE
+
     if ctx.invoked_subcommand is not None:
         return
     if user and everyone:
@@ -76,6 +79,8 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
+    from slotq_core.wire.document.values import EVERYONE
+
     user = EVERYONE if limit.of_group(document) else limit.user
     for quota in client.configuration.quotas(user).quotas:
         if (quota.priority_class, quota.pool) == (limit.priority_class, limit.pool):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +14,13 @@ from slotq.cli.app import App, json_option, wide_option
 from slotq.cli.words import MomentWord
 from slotq.configuration.settings import at_home
 from slotq.cost.instance_prices import InstancePrices, instance_prices
-from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
-from slotq.output.json_views import PricesView, UsageView
 from slotq.output.timeline_text import timeline_text
-from slotq.output.usage_tables import usage_csv, usage_page
 from slotq_core.usage.amounts import BY
-from slotq_core.wire.views.usage import AttemptsPageView, UsagePageView
+
+if TYPE_CHECKING:
+    from slotq.cost.used import Used
+    from slotq.output.json_views import UsageView
+    from slotq_core.wire.views.usage import AttemptsPageView, UsagePageView
 
 
 def _by(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,6 +79,8 @@ def usage(
     that were evicted, TAKEN those of others that were evicted for own jobs, and LOST-H the hours
     whose work evictions threw away (≤: at most, for attempts that reported no checkpoint).
     """
+    from slotq.output.usage_tables import usage_csv, usage_page
+
     if as_csv and app.json:
         raise click.UsageError("--csv and --json exclude each other")
     client = app.client()
@@ -92,6 +96,9 @@ def usage(
 
 
 def usage_view(used: Used, prices: InstancePrices) -> UsageView:
+    from slotq.cost.used import total_line, unpriced_types, usage_lines
+    from slotq.output.json_views import PricesView, UsageView
+
     return UsageView(
         start=used.start,
         end=used.end,

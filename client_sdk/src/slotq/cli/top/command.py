@@ -9,16 +9,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console, Group
 from rich.live import Live
-from rich.text import Text
 
 from slotq.cli.app import App, projects_option
 from slotq.cli.top.keyboard import Keyboard
-from slotq.cli.top.loop import Top
 from slotq.cli.words import Seconds
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --json` for programs"
 
@@ -45,6 +47,8 @@ def top(app: App, every: float, projects: tuple[str, ...]) -> None:
         raise click.UsageError(f"top needs {why}: {INSTEAD}")
     client, console = app.client(), app.console()
     with Keyboard() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        from slotq.cli.top.loop import Top
+
         Top(
             client,
             LiveScreen(console, live),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -16,8 +17,10 @@ from slotq.output.pool_tables import STATE_STYLES, pool_state
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES
 from slotq_core.model.pools import PoolState
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.pools import PoolView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import JobView
+    from slotq_core.wire.views.pools import PoolView
 
 LEAST_WIDTH, LEAST_HEIGHT = 66, 15
 """Smaller screens show only that they are too small."""

@@ -6,15 +6,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq.cli.top.draw import Frame, lines
-from slotq.cli.top.keyboard import KeySource
 from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, with_message
-from slotq.client import QueueClient
 from slotq.errors import SlotQError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from slotq.cli.top.keyboard import KeySource
+    from slotq.client import QueueClient
 
 KEY_PAUSE = 0.1
 """Seconds to wait for a key before updating the screen."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.submission import PRIORITY_LIMIT
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.pools import PoolView
+from slotq_core.wire.setting_tags import PRIORITY_LIMIT
+
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import JobView
+    from slotq_core.wire.views.pools import PoolView
 
 LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 """The states of the jobs to fetch."""

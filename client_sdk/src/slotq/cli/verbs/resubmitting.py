@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +13,14 @@ from slotq.cli.name_arguments import JobName, to_project_option
 from slotq.cli.on_jobs import change_each, on_each
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
-from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.output.group_tables import group_page
 from slotq.output.job_tables import submission
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.groups.views import GroupView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq_core.wire.groups.views import GroupView
 
 
 @click.command

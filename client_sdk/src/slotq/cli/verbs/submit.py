@@ -1,47 +1,43 @@
-"""`slotq submit`: a request from a file, or a command line."""
+"""`slotq submit`: requests from files, or a command line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
-from boto3.exceptions import Boto3Error
-from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
-from slotq.cli.on_jobs import looked_at
+from slotq.cli.on_jobs import looked_at, submit_each
 from slotq.cli.setting_options import job_setting_options
-from slotq.cli.verbs.request_file import from_file, name_of
+from slotq.cli.verbs.request_file import name_of, read_requests
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds, forward_option
-from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
-from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import submission
-from slotq.packaging import training_file
 from slotq.packaging.archive import FolderListing, Pack, listed, pack
-from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
-from slotq.remote_shell.ports import Forward
-from slotq.sweeps.members import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
 from slotq_core.wire.resubmission import names_to_try
 from slotq_core.wire.setting_tags import TAGS
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.pools import PoolView
 
-J = TypeVar("J", JobView, JobView | None)
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.remote_shell.ports import Forward
+    from slotq.sweeps.members import ArrayRange
+    from slotq_core.wire.views.jobs import JobView
+    from slotq_core.wire.views.pools import PoolView
+
+J = TypeVar("J", "JobView", "JobView | None")
 
 _COMMAND = "slotq.command"
 _SETTINGS = ("priority", "project", "pools", "demand", *TAGS, "after", "after_any")
@@ -65,9 +61,13 @@ class Submit(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Submit the file, the command or the folder."""
-        folder, sites = ctx.params["file"], ctx.params.pop("sites")
-        if isinstance(folder, Path):
-            parameters = {**ctx.params, "command": ctx.meta.get(_COMMAND)}
+        files, sites = ctx.params["files"], ctx.params.pop("sites")
+        folder = next((file for file in files if isinstance(file, Path)), None)
+        if folder is not None:
+            if len(files) > 1:
+                raise click.UsageError("give one JOB_FOLDER, and no files beside it")
+            parameters = {**ctx.params, "file": folder, "command": ctx.meta.get(_COMMAND)}
+            del parameters["files"]
             settings = {name: parameters.pop(name) for name in _SETTINGS}
             return submit_folder(
                 ctx.ensure_object(App), parameters, sites=dict(sites), settings=settings
@@ -87,7 +87,7 @@ class Submit(click.Command):
             ) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS] FILE", "| [OPTIONS] JOB_FOLDER", "| [OPTIONS] -- COMMAND..."]
+        return ["[OPTIONS] FILE...", "| [OPTIONS] JOB_FOLDER", "| [OPTIONS] -- COMMAND..."]
 
 
 def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -102,12 +102,13 @@ def _listed(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> s
 # click leaves text after a backspace as it is; a docstring cannot contain one.
 _EXAMPLES = """\b
 slotq submit request.json --priority 20
+slotq submit requests/*.json --project vision
 slotq submit --name first -- python train.py --epochs 3
 slotq submit federated/ --site client1=pool-a"""
 
 
 @click.command(cls=Submit, epilog=_EXAMPLES)
-@click.argument("file", required=False, type=FileOrFolder())
+@click.argument("files", nargs=-1, type=FileOrFolder(), metavar="FILE...")
 @click.option("--name", help="The job's name.  [the file's, or script and time]")
 @click.option("--priority", type=PRIORITY, help="High first: a number, or a class.")
 @click.option(
@@ -206,7 +207,7 @@ slotq submit federated/ --site client1=pool-a"""
 def submit(
     ctx: click.Context,
     /,
-    file: TextIO | None,
+    files: tuple[TextIO, ...],
     *,
     wait: bool,
     shell: bool,
@@ -216,26 +217,36 @@ def submit(
     array: str | None,
     **parameters: Any,
 ) -> None:
-    """Put a job into the queue, or an array of jobs.
+    """Put a job into the queue, several, or an array of jobs.
 
-    FILE is a CreateTrainingJob request (JSON or YAML; - for stdin). With a COMMAND, slotq packs the
+    FILE is a CreateTrainingJob request (JSON or YAML; - for stdin), or a list of them: each of
+    several is a job of its own. With a COMMAND, slotq packs the
     folder, and the job runs the command in it. Instance type, image, role and output come from the
     options marked --, else from the config. A JOB_FOLDER is a federated job (docs/federated.md).
     """
+    from slotq.jobs.sagemaker_model import check
+
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
+    file = files[0] if files else None
     _check_usage(file, command, parameters)
     entered = shell or bool(forwards)
     if entered:
         check_usage(app, file, opens_shell=shell, forwards=forwards, wait=wait)
-    indices = None if array is None else read_range(array)
+    requests, many = read_requests(files)
+    if many:
+        own = {"name": parameters["name"], "wait": wait, "shell": shell, "forward": forwards}
+        _check_for_one({**own, "array": array, "again": again})
+        _submit_each(app, requests, parameters, dry_run=dry_run)
+        return
+    indices = None if array is None else _range(array)
     if indices is not None:
         check_array_usage(wait=wait, again=again, entered=entered)
         if command:
-            parameters["name"] = parameters["name"] or job_name(command, app.now())
+            parameters["name"] = parameters["name"] or _name_of(command, app)
             command = indexed(command)
     client = app.client()
-    request, upload_code = _prepared(app, client, file, command, parameters)
+    request, upload_code = _prepared(app, client, requests, command, parameters)
     if entered:
         request = with_shell(client, request, dry_run=dry_run)
     check(jsonable(request))
@@ -253,27 +264,66 @@ def submit(
     app.answer(job, submission(job))
 
 
+def _name_of(command: Sequence[str], app: App) -> str:
+    from slotq.packaging.command_job import job_name
+
+    return job_name(command, app.now())
+
+
+def _range(array: str) -> ArrayRange:
+    from slotq.sweeps.members import read_range
+
+    return read_range(array)
+
+
+def _check_for_one(options: Mapping[str, Any]) -> None:
+    """Raises UsageError for an option that is for one job, where several are submitted."""
+    for option, value in options.items():
+        if value:
+            raise click.UsageError(f"--{option} is for one job; leave it out with several")
+
+
+def _submit_each(
+    app: App, requests: list[dict[str, Any]], parameters: dict[str, Any], *, dry_run: bool
+) -> None:
+    client, settings = app.client(), _settings(parameters)
+    tagged = [_tagged(client, request, settings) for request in requests]
+    submit_each(app, client, tagged, submission, dry_run=dry_run)
+
+
+def _settings(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The options that become tags, taken from the parameters."""
+    settings = {name: parameters.pop(name) for name in _SETTINGS}
+    return {**settings, "demand": dict(settings["demand"])}
+
+
+def _tagged(
+    client: QueueClient, request: Mapping[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The request with the options, and the configured settings that it lacks, as tags."""
+    config = client.config
+    request = with_tags(request, settings_tags(**settings), override=True)
+    return with_tags(request, settings_tags(priority=config.priority, project=config.project))
+
+
 def _prepared(
     app: App,
     client: QueueClient,
-    file: TextIO | None,
+    requests: list[dict[str, Any]],
     command: list[str] | None,
     parameters: dict[str, Any],
 ) -> tuple[dict[str, Any], Callable[[], None] | None]:
     """The request with its settings as tags, and for a command a function that uploads the code."""
-    settings = {name: parameters.pop(name) for name in _SETTINGS}
-    settings["demand"] = dict(settings["demand"])
-    if file is None and settings["pools"] is None:
+    settings = _settings(parameters)
+    if requests:
+        (request,), name = requests, parameters["name"]
+        named = request if name is None else _named(request, name)
+        return _tagged(client, named, settings), None
+    if settings["pools"] is None:
         settings["pools"] = client.config.pool
-    if file is not None:
-        request, upload_code = from_file(file, parameters["name"]), None
-    else:
-        parameters = {**parameters, "command": command, "pools": settings["pools"]}
-        request, upload_code = _from_command(app, client, **parameters)
-    request = with_tags(request, settings_tags(**settings), override=True)
-    config = client.config
-    request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
-    return request, upload_code
+    parameters = {**parameters, "command": command, "pools": settings["pools"]}
+    request, upload_code = _from_command(app, client, **parameters)
+    return _tagged(client, request, settings), upload_code
 
 
 def _check_usage(
@@ -307,6 +357,9 @@ def _submit(
 ) -> JobView | None:
     """Submit the request; if it has code, first submit it dry, before the upload. Returns None for
     a dry run, which prints instead."""
+    from slotq.jobs.foreign_names import ForeignNames
+    from slotq.packaging.command_job import under
+
     names = ForeignNames(client.jobs, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
@@ -370,6 +423,9 @@ def _from_command(
     **options: Any,
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """The request that runs the command, and a function that uploads the code."""
+    from slotq.packaging import training_file
+    from slotq.packaging.command_job import CommandJob, code_uri, request_of
+
     job = CommandJob(
         command=command,
         name=name,
@@ -405,6 +461,11 @@ def _left_at_home(folder: Path, found: FolderListing, command: list[str]) -> Ite
 
 def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
     """Upload the code and report its size. Raises CannotReach."""
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from slotq.packaging.command_job import upload
+
     try:
         upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:

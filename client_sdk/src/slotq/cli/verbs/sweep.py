@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -15,13 +15,14 @@ from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.exits import ExitCode
 from slotq.cli.verbs.request_file import name_of, read_object
-from slotq.client import QueueClient
 from slotq.output.group_tables import group_page, sweep_page
-from slotq.sweeps.definition import define
-from slotq.sweeps.members import INDEX, ArrayRange, of_array
-from slotq.sweeps.sweep import Sweep, submit_round, submitted
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.sweeps.members import ArrayRange
+    from slotq.sweeps.sweep import Sweep
 
 _NAME = "TrainingJobName"
 _LISTED = ("name", "max_parallel", "members")
@@ -61,6 +62,9 @@ def sweep(
     max_parallel of the jobs hold slots at once. With after and after_any, lists of jobs and groups,
     all of them wait for these. The same file again goes on with the same sweep.
     """
+    from slotq.sweeps.definition import define
+    from slotq.sweeps.sweep import submit_round, submitted
+
     said = read_object(file, "a sweep")
     if max_parallel is not None:
         said = {**said, "max_parallel": max_parallel}
@@ -153,6 +157,8 @@ def submit_array(
     dry_run: bool,
 ) -> None:
     """Submit the array under the request's name, and show the group."""
+    from slotq.sweeps.members import of_array
+
     name = str(request["TrainingJobName"])
     requests = of_array(name, request, array.indices)
     put = partial(client.groups.submit, name, requests, max_parallel=array.at_once)
@@ -170,6 +176,8 @@ def submit_array(
 def indexed(command: list[str]) -> list[str]:
     """The command of an array's jobs, which share one script: `{index}` comes from the job's own
     environment. Without `{index}` it stays as it is."""
+    from slotq.sweeps.members import INDEX
+
     if not any(INDEX in word for word in command):
         return command
     return ["sh", "-c", f"exec {' '.join(map(_word, command))}"]
@@ -177,5 +185,7 @@ def indexed(command: list[str]) -> list[str]:
 
 def _word(text: str) -> str:
     """The word, quoted for the shell that inserts the index."""
+    from slotq.sweeps.members import INDEX
+
     parts = (shlex.quote(part) if part else "" for part in text.split(INDEX))
     return '"$SLOTQ_ARRAY_TASK_ID"'.join(parts) if INDEX in text else shlex.quote(text)

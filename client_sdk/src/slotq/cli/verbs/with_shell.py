@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from slotq.cli.app import App
 from slotq.cli.verbs.request_file import is_stdin
 from slotq.cli.views.entering import EnterTarget, check_machine, enter
-from slotq.client import QueueClient
 from slotq.errors import NoShell, SlotQError
-from slotq.remote_shell.ports import Forward
 from slotq.remote_shell.request import check_project, with_remote_debug
 from slotq_core import names
 from slotq_core.model.jobs import TERMINAL_STATES
+
+if TYPE_CHECKING:
+    from slotq.cli.app import App
+    from slotq.client import QueueClient
+    from slotq.remote_shell.ports import Forward
 
 
 def check_usage(

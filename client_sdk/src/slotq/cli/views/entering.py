@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from slotq.cli.app import App
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.on_jobs import named
 from slotq.cli.words import forward_option
-from slotq.client import QueueClient
 from slotq.jobs.follow import status_line
 from slotq.output.plain_table import LIVING
-from slotq.remote_shell.at_start import AtStart
 from slotq.remote_shell.ports import Forward, forward_line, listening
-from slotq.remote_shell.ssm_session import Container, NotYet, running_job, runs
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.cli.app import App
+    from slotq.client import QueueClient
+    from slotq_core.wire.views.jobs import JobView
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HIGHEST = 255
@@ -51,6 +52,8 @@ class EnterTarget:
 
 def check_machine(client: QueueClient) -> None:
     """Check that this machine can open a shell in a job of the queue. Raises NoShell."""
+    from slotq.remote_shell.ssm_session import Container
+
     if not _emulated(client):
         Container(client).check()
 
@@ -61,6 +64,9 @@ def enter(app: App, client: QueueClient, entry: EnterTarget, *, wait: bool) -> i
     With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
     `queue.jobs.view` raises.
     """
+    from slotq.remote_shell.at_start import AtStart
+    from slotq.remote_shell.ssm_session import running_job
+
     ports = partial(_ports, app, client, entry)
     entered = ports if entry.forwards else partial(_shell, client, entry)
     if not wait:
@@ -87,6 +93,8 @@ def _emulated(client: QueueClient) -> bool:
 
 
 def _shell(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
+    from slotq.remote_shell.ssm_session import Container
+
     if _emulated(client):
         code = _in_emulator(client, entry, job)
     else:
@@ -96,6 +104,8 @@ def _shell(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
 
 def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> int:
     """Forward ports until the attempt or the session ends, and say what became of the job."""
+    from slotq.remote_shell.ssm_session import Container
+
     if _emulated(client):
         _in_emulator(client, entry, job)
     else:
@@ -110,6 +120,8 @@ def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> i
 def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
     """The job after its attempt, once the queue has learned of the end. If that takes longer than
     _AFTERMATH, the session ended by itself: returns the job unchanged."""
+    from slotq.remote_shell.ssm_session import runs
+
     until = app.clock() + _AFTERMATH
     while True:
         job = client.jobs.view(before.name)
@@ -122,6 +134,7 @@ def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
 def _in_emulator(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
     """Enter the job's process on this machine. Raises NotYet."""
     from slotq.local.job_processes import NoProcess, open_local_shell
+    from slotq.remote_shell.ssm_session import NotYet
 
     parts = urlsplit(client.config.endpoint or "")
     url = f"{parts.scheme}://{parts.netloc}"

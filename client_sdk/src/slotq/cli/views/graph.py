@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.name_arguments import JobName
 from slotq.cli.on_jobs import named
-from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob
-from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
 from slotq_core.model.jobs import GROUP_END
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq_core.wire.views.jobs import JobView
 
 
 @click.command
@@ -25,6 +28,8 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
     Without NAME: all jobs that come after others or that others come after. With NAME: those that
     are connected with this job, or with this group (group:NAME).
     """
+    from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
+
     client = app.client()
     listed = client.jobs()
     found = {job.name: job for job in listed}

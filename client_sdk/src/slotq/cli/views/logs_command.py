@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slotq.cli.app import App, json_option
@@ -9,16 +11,17 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.on_jobs import job_or_group, named
 from slotq.cli.views.watching import every_option, follow_job
-from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NotAllowed
 from slotq.jobs.follow import ended
-from slotq.jobs.job_logs import LATE_READS, RIGHTS, LogTail
 from slotq.output.group_tables import group_explanation
 from slotq.output.job_tables import explanation
-from slotq.output.json_views import LogLine
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.jobs.job_logs import LogTail
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
 
 
 @click.command
@@ -34,6 +37,10 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
     With -f it continues across evictions, and the exit code says whether the job completed. With
     --json each line is a document, and the state of the job goes to stderr.
     """
+    from slotq.jobs.job_logs import RIGHTS, LogTail
+    from slotq.output.json_views import LogLine
+    from slotq_core.wire.groups.views import GroupView
+
     client = app.client()
     found = job_or_group(client, name, attempts=True) if attempt is None else None
     if isinstance(found, GroupView):
@@ -76,6 +83,8 @@ def _group_logs(
 ) -> None:
     """Print the lines of every member that has run; with `following` until all have ended. Then
     the exit code says whether the group completed."""
+    from slotq.jobs.job_logs import RIGHTS
+
     tails = {job.name: _member_tail(app, client, group, job.name) for job in group.jobs}
     _show_members(group, tails)
     if following:
@@ -95,6 +104,8 @@ def _follow_group(
     app: App, client: QueueClient, group: GroupView, tails: dict[str, LogTail], every: float
 ) -> GroupView:
     """Print new lines until all members have ended. Returns the group as it is then."""
+    from slotq.jobs.job_logs import LATE_READS
+
     said = ""
     while True:
         if group.state != said:
@@ -113,6 +124,9 @@ def _follow_group(
 
 def _member_tail(app: App, client: QueueClient, group: GroupView, job: str) -> LogTail:
     """The log of one member. Names are padded, so that the lines begin in one column."""
+    from slotq.jobs.job_logs import LogTail
+    from slotq.output.json_views import LogLine
+
     width = max(len(member.name) for member in group.jobs)
     return LogTail(
         app.aws(client, "logs"),

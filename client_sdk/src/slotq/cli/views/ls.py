@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,17 +13,17 @@ from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import MomentWord
-from slotq.client import QueueClient
 from slotq.errors import NotAllowed, UnexpectedAnswer
-from slotq.jobs.job_calls import MOST_AT_ONCE
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.group_tables import groups_of, groups_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean
-from slotq_core.wire.groups.views import GroupsView
-from slotq_core.wire.views.jobs import JobView, queue_view
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq_core.wire.views.jobs import JobView
 
 MOST = 100_000
 """Largest number of jobs to show: a hundred requests."""
@@ -103,6 +103,8 @@ def ls(
     """List jobs that have not ended, in the order of the queue: running, then waiting."""
     if mine and wanted["submitter"] is not None:
         raise click.UsageError("--mine and --submitter exclude each other")
+    from slotq_core.wire.views.jobs import queue_view
+
     client = app.client()
     if mine:
         wanted["submitter"] = who_i_am(client).person
@@ -141,6 +143,8 @@ def _fetcher(
 ) -> Callable[[], JobList]:
     """A function that fetches the jobs to show. It asks for a whole answer even if few are shown:
     a shorter one has no places. With `sort`, the limit applies after sorting."""
+    from slotq.jobs.job_calls import MOST_AT_ONCE
+
     chosen = states or (None if everything else LIVING)
     asked = limit if limit and limit > MOST_AT_ONCE else None
 
@@ -160,6 +164,8 @@ def _fetcher(
 @click.pass_obj
 def groups(app: App, /, *, everything: bool) -> None:
     """List gangs and sweeps: their states, and how many of their jobs are in each state."""
+    from slotq_core.wire.groups.views import GroupsView
+
     client = app.client()
     try:
         found = client.groups(ended=everything)

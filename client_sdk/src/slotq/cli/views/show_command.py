@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,9 +14,10 @@ from slotq.cli.on_jobs import show_each
 from slotq.cli.views.watching import failed_log
 from slotq.output.group_tables import group_explanation, group_history, group_page, sweep_page
 from slotq.output.job_tables import attempts_table, explanation, job_page
-from slotq.sweeps.sweep import sorted_by
-from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:
+    from slotq_core.wire.groups.views import GroupView
+    from slotq_core.wire.views.jobs import JobView
 
 
 @click.command
@@ -29,6 +32,7 @@ from slotq_core.wire.views.jobs import JobView
 @click.pass_obj
 def show(app: App, names: tuple[str, ...], *, sort: str) -> None:
     """Show everything about a job, or about a group or sweep that no job has the name of."""
+    from slotq.sweeps.sweep import sorted_by
 
     def of_job(job: JobView) -> RenderableType:
         _check_sort(sort, sorts=False)

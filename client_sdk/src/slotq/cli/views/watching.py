@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
-from rich.console import Console, RenderableType
-from rich.live import Live
 
 from slotq.cli.app import App, json_option
 from slotq.cli.encoding import as_json
@@ -16,16 +14,19 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.on_jobs import named
 from slotq.cli.words import Seconds
-from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
-from slotq.jobs.job_logs import failure_log
 from slotq.jobs.notices import Warned
-from slotq.jobs.progress import Plain, ProgressScreen, Terminal
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views.jobs import JobView, queue_view
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from slotq.client import QueueClient
+    from slotq.jobs.progress import ProgressScreen
+    from slotq_core.wire.views.jobs import JobView
 
 LAST_LOGS = 2.0
 """Seconds to wait after a job's end for its last log lines."""
@@ -85,11 +86,15 @@ def follow_job(
 
 def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:
     """The last lines of a failed job's log, for people."""
+    from slotq.jobs.job_logs import failure_log
+
     return [] if app.json else failure_log(lambda: app.aws(client, "logs", quick=True), job)
 
 
 def _screen(app: App, *, with_logs: bool) -> ProgressScreen:
     """The screen for the job. Log lines exclude a terminal's bottom line."""
+    from slotq.jobs.progress import Plain, Terminal
+
     if app.console().is_terminal and not with_logs and not app.json:
         return Terminal(sys.stdout)
     if app.json and not with_logs:
@@ -120,6 +125,8 @@ def show_changes(
 ) -> NoReturn:
     """Show the jobs as they change, until Ctrl-C: a terminal has one table that is redrawn; other
     output gets one table per change, or one QueueView per line."""
+    from slotq_core.wire.views.jobs import queue_view
+
     console = app.console()
     if console.is_terminal and not app.json:
         _live(app, fetch, shown, console, every)
@@ -154,6 +161,8 @@ def _live(
     console: Console,
     every: float,
 ) -> NoReturn:
+    from rich.live import Live
+
     with Live(console=console, auto_refresh=False) as live:
         while True:
             live.update(shown(fetch()), refresh=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -11,7 +11,6 @@ from slotq.cli.app import App, json_option
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
-from slotq.cli.whatif.tables import answer_tables
 from slotq.cli.whatif.wanted import (
     WantedChange,
     milliseconds,
@@ -22,14 +21,12 @@ from slotq.cli.whatif.wanted import (
     with_new_jobs,
 )
 from slotq.cli.words import Amount, Pair
-from slotq.client import QueueClient
-from slotq.document.document_text import compared as compared_documents
 from slotq.errors import SlotQError
-from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
-from slotq.simulate.whatif.changes import steps
-from slotq.simulate.whatif.forecast import Runtimes
-from slotq_core.wire.document.views import AppliedView
-from slotq_core.wire.document.writing import written
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.simulate.whatif import ForecastInput
+    from slotq.simulate.whatif.forecast import Runtimes
 
 
 def put(
@@ -37,6 +34,8 @@ def put(
 ) -> None:
     """Apply the configuration (None: it stays) and then each change of a job, and say so on stderr.
     Stops at the first refusal; what was done before stays. Raises what the queue refuses with."""
+    from slotq.simulate.whatif.changes import steps
+
     done = 0
     try:
         for said, do in steps(client, wanted.change, document, revision, requests=wanted.requests):
@@ -58,6 +57,8 @@ slotq whatif --priority my-job=9 --apply"""
 
 def _runtimes(texts: tuple[str, ...]) -> Runtimes:
     """`4h`: each job; `my-job=4h`: one job."""
+    from slotq.simulate.whatif.forecast import Runtimes
+
     every, single = None, {}
     for text in texts:
         name, equals, value = text.rpartition("=")
@@ -139,6 +140,8 @@ def whatif(
     Nothing is changed without --apply. Without any change, it shows what the queue does next.
     docs/whatif.md says what it assumes.
     """
+    from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
+
     client, assumed = app.client(), _runtimes(runtimes)
     change = WhatIfChange(
         pools=sizes(pools),
@@ -162,6 +165,8 @@ def whatif(
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched,
         )
+        from slotq.cli.whatif.tables import answer_tables
+
         app.answer(answer, answer_tables(answer, changes=not wanted.is_nothing))
     if applies:
         _apply(app, client, wanted, queue, after, sure=yes)
@@ -178,6 +183,10 @@ def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
 
 
 def _show_diff(app: App, queue: ForecastInput, after: ForecastInput) -> None:
+    from slotq.document.document_text import compared as compared_documents
+    from slotq_core.wire.document.views import AppliedView
+    from slotq_core.wire.document.writing import written
+
     changes = compared_documents(written(queue.settings), written(after.settings))
     if app.json:
         view = AppliedView(revision=queue.revision, dry_run=True, changes=changes)
@@ -196,6 +205,8 @@ def _apply(
     sure: bool,
 ) -> None:
     """Put the change into force, once the user has confirmed it."""
+    from slotq_core.wire.document.writing import written
+
     if not sure:
         if not app.asks():
             raise click.UsageError("--apply asks before it changes anything; confirm with --yes")

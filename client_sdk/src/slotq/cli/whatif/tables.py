@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from slotq.output.job_tables import columns
 from slotq.simulate.whatif import answer
-from slotq.simulate.whatif.answer import NowView, WhatIfView
 from slotq_core.timestamps import from_iso
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from slotq.simulate.whatif.answer import NowView, WhatIfView
 
 SHOWN = 40
 """Rows of each table; --json has them all."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-import yaml
 
-from slotq.cli.verbs.request_file import from_file
+from slotq.cli.verbs.request_file import read_object
 from slotq.cli.words import PRIORITY, Seconds
-from slotq.client import QueueClient
-from slotq.document.yaml_file import NOT_YAML
-from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.simulate.whatif import NewJob, WhatIfChange
-from slotq.simulate.whatif.changes import described, in_project
 from slotq_core.model.jobs import Workload
-from slotq_core.wire.submission import parse_submission
-from slotq_core.wire.views.about import MeView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
+    from slotq.simulate.whatif import NewJob, WhatIfChange
+    from slotq_core.wire.views.about import MeView
 
 _LONGEST = 10_000_000_000
 _KEYS = ("name", "slots", "pool", "priority", "project", "class", "preemptible")
@@ -73,6 +70,8 @@ class WantedChange:
 
     @property
     def is_nothing(self) -> bool:
+        from slotq.simulate.whatif import WhatIfChange
+
         return self.change == WhatIfChange()
 
 
@@ -86,13 +85,15 @@ def with_new_jobs(
 ) -> WantedChange:
     """The change with jobs from request files and from descriptions (`slots=2,pool=p5`). `pools`:
     the names of those that there are."""
+    from slotq.jobs.sagemaker_model import check
+
     if not files and not added:
         return WantedChange(change=change)
     me, config = client.service.me(), client.config
     requests = []
     for file in files:
         tags = settings_tags(priority=config.priority, project=config.project)
-        request = with_tags(from_file(file, None), tags)
+        request = with_tags(read_object(file), tags)
         check(jsonable(request))
         requests.append(request)
     news = [_of_request(request, me) for request in requests]
@@ -108,6 +109,10 @@ def with_new_jobs(
 
 
 def _of_request(request: Mapping[str, Any], me: MeView) -> NewJob:
+    from slotq.simulate.whatif import NewJob
+    from slotq.simulate.whatif.changes import in_project
+    from slotq_core.wire.submission import parse_submission
+
     submission, _ = parse_submission(jsonable(request))
     longest = (request.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds")
     return NewJob(
@@ -121,6 +126,8 @@ def _described(
     text: str, number: int, pools: Sequence[str], me: MeView, project: str | None
 ) -> NewJob:
     """A job of `slots=2,pool=p5,priority=9`."""
+    from slotq.simulate.whatif.changes import described
+
     values = dict(part.partition("=")[::2] for part in text.split(","))
     if wrong := next((key for key, value in values.items() if key not in _KEYS or not value), None):
         raise click.UsageError(f"--add {text}: '{wrong}' is not one of {', '.join(_KEYS)}, with =")
@@ -148,6 +155,10 @@ def _slots(name: str, text: str) -> int:
 
 
 def _yaml(name: str, text: str) -> object:
+    import yaml
+
+    from slotq.document.yaml_file import NOT_YAML
+
     try:
         return yaml.safe_load(text)
     except NOT_YAML:

@@ -1,7 +1,8 @@
 """The AWS services around the queue.
 
-aws               S3, DynamoDB, STS, IAM and logs, by moto
-moto_dynamodb     makes moto's transactions atomic and quick, and the table's stream
+aws               S3, STS, IAM and logs by moto, and DynamoDB's protocol
+dynamodb          DynamoDB in memory
+expressions       DynamoDB's expressions
 gateway           API Gateway
 error_answers     errors and moto's answers, in the protocol of the caller
 training_service  SageMaker's training calls on the plane

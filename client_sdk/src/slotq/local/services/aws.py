@@ -1,13 +1,18 @@
-"""The AWS services around the queue, by moto: S3, DynamoDB, STS, IAM, logs. All run in this
-process."""
+"""The AWS services around the queue: by moto S3, STS, IAM and logs, and DynamoDB's protocol for the
+queue's table. All run in this process."""
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape  # writes XML, reads none # nosec B406
 
+from botocore.exceptions import ClientError
 from moto.core.utils import utcnow
 from moto.iam.models import iam_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -16,8 +21,8 @@ from moto.sts.models import sts_backends
 from slotq.local.endpoint import Endpoint
 from slotq.local.entry.signatures import Caller
 from slotq.local.keys import USER
-from slotq.local.services import moto_dynamodb
-from slotq_core.adapters.dynamodb.store import table_definition
+from slotq.local.services.dynamodb import InMemoryDynamo
+from slotq.local.services.error_answers import Said
 
 TABLE = "sagemaker-queue"
 ROLES = ("trainer", "slotq-local")
@@ -39,7 +44,6 @@ _PARTITION = "aws"
 
 def application() -> Any:
     """moto's WSGI application."""
-    moto_dynamodb.install()
     return DomainDispatcherApplication(_backend)
 
 
@@ -52,13 +56,11 @@ def _backend(service: Any) -> Any:
 
 
 def furnish(endpoint: Endpoint) -> None:
-    """Create what an account has before the first job: SageMaker's bucket, the queue's table,
-    roles."""
+    """Create what an account has before the first job: SageMaker's bucket, roles."""
     made = endpoint.client("s3")
     where = {"LocationConstraint": endpoint.region}
     more = {} if endpoint.region == "us-east-1" else {"CreateBucketConfiguration": where}
     made.create_bucket(Bucket=endpoint.bucket, **more)
-    endpoint.client("dynamodb").create_table(**table_definition(TABLE))
     trust = json.dumps(_TRUST)
     for role in ROLES:
         endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument=trust)
@@ -122,3 +124,124 @@ def simulated_policy(body: bytes) -> bytes | None:
         "</SimulatePrincipalPolicyResult><ResponseMetadata><RequestId>local</RequestId>"
         "</ResponseMetadata></SimulatePrincipalPolicyResponse>"
     ).encode()
+
+
+_TARGET, _TYPE = "DynamoDB_20120810.", "com.amazonaws.dynamodb.v20120810#"
+_JSON = [("Content-Type", "application/x-amz-json-1.0")]
+_METHODS = {
+    "BatchGetItem": "batch_get_item",
+    "BatchWriteItem": "batch_write_item",
+    "DeleteItem": "delete_item",
+    "DescribeTable": "describe_table",
+    "GetItem": "get_item",
+    "PutItem": "put_item",
+    "Query": "query",
+    "Scan": "scan",
+    "TransactWriteItems": "transact_write_items",
+    "UpdateItem": "update_item",
+}
+_MAPS = {"ExclusiveStartKey", "ExpressionAttributeValues", "Item", "Key"}
+"""The parameters that hold attributes' values."""
+_PLAIN = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}
+_UNREADABLE = (AttributeError, InvalidOperation, KeyError, RecursionError, TypeError, ValueError)
+
+
+def table_answer(dynamo: InMemoryDynamo, environ: dict[str, Any], body: bytes) -> Said | None:
+    """DynamoDB's answer to a request about the queue's table. None for other requests: moto keeps
+    tables that the user makes."""
+    target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
+    if not target.startswith(_TARGET):
+        return None
+    operation = target.removeprefix(_TARGET)
+    if operation == "ListTables":
+        return _said({"TableNames": sorted({*dynamo.tables, *_tables_of_moto()})})
+    try:
+        asked = json.loads(body)
+        if dynamo.tables.keys().isdisjoint(_tables_in(asked)):
+            return None
+        if operation not in _METHODS:
+            message = f"the emulator has no {operation} for the queue's table"
+            return _refused("UnknownOperationException", message)
+        return _said(getattr(dynamo, _METHODS[operation])(**_decoded(asked)))
+    except ClientError as error:
+        said = error.response
+        more = {key: said[key] for key in ("CancellationReasons", "Item") if key in said}
+        return _refused(said["Error"]["Code"], said["Error"]["Message"], more)
+    except _UNREADABLE:
+        return _refused("SerializationException", "the request cannot be read")
+
+
+def _tables_of_moto() -> set[str]:
+    from moto.dynamodb.models import dynamodb_backends
+
+    return {
+        name
+        for account in dynamodb_backends.values()
+        for backend in account.values()
+        for name in backend.tables
+    }
+
+
+def _tables_in(asked: Mapping[str, Any]) -> Iterator[str]:
+    """The tables that a request names."""
+    if "TableName" in asked:
+        yield asked["TableName"]
+    yield from asked.get("RequestItems", ())
+    for action in asked.get("TransactItems", ()):
+        yield from (parameters["TableName"] for parameters in action.values())
+
+
+def _decoded(asked: Any) -> Any:
+    """The request as boto3 has it, with checked values: bytes are text in base64 on the way."""
+    if isinstance(asked, list):
+        return [_decoded(part) for part in asked]
+    if not isinstance(asked, dict):
+        return asked
+    return {key: _map(part) if key in _MAPS else _decoded(part) for key, part in asked.items()}
+
+
+def _map(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _value(value) for name, value in values.items()}
+
+
+def _value(value: Mapping[str, Any]) -> dict[str, Any]:
+    ((kind, content),) = value.items()
+    if kind == "M":
+        return {"M": _map(content)}
+    if kind == "L":
+        return {"L": [_value(member) for member in content]}
+    if kind in {"SS", "NS", "BS"}:
+        return {kind: [_value({kind[0]: member})[kind[0]] for member in content]}
+    if type(content) is not _PLAIN[kind]:
+        raise TypeError(kind)
+    if kind == "B":
+        return {"B": base64.b64decode(str(content), validate=True)}
+    if kind == "N":
+        _check_number(Decimal(str(content)))
+    return {kind: content}
+
+
+def _check_number(number: Decimal) -> None:
+    if not (
+        number.is_finite()
+        and -130 <= number.adjusted() <= 125
+        and len(number.as_tuple().digits) <= 38
+    ):
+        raise ValueError("not one of DynamoDB's numbers")
+
+
+def _said(answer: object) -> Said:
+    return "200 OK", _JSON, json.dumps(answer, default=_encoded).encode()
+
+
+def _refused(code: str, message: str, more: Mapping[str, Any] | None = None) -> Said:
+    said = {"__type": _TYPE + code, "message": message, "Message": message, **(more or {})}
+    return "400 Bad Request", _JSON, json.dumps(said, default=_encoded).encode()
+
+
+def _encoded(value: object) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.timestamp()
+    raise TypeError(f"{type(value).__name__} cannot be part of an answer")

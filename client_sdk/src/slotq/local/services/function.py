@@ -23,6 +23,7 @@ from slotq.local.endpoint import Endpoint
 from slotq.local.services.aws import TABLE
 from slotq.local.services.invocations import FUNCTION, Handler
 from slotq_core.errors import Misconfigured
+from slotq_core.ports.surroundings import one_by_one
 
 _FILE = Path("functions/queue_manager/app.py")
 
@@ -64,11 +65,12 @@ def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
     }
 
 
-def load(endpoint: Endpoint, pools: str, log_file: Path) -> Handler:
+def load(endpoint: Endpoint, pools: str, log_file: Path, here: Mapping[str, Any]) -> Handler:
     """The handler, connected to the emulator. The log file receives the handler's output.
 
-    Changes this process's environment permanently: the function reads the environment, and none of
-    its calls may reach the real AWS.
+    `here`: the function's clients of services that this process is, by service. Their reads gain
+    nothing from threads. Changes this process's environment permanently: the function reads the
+    environment, and none of its calls may reach the real AWS.
     """
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_INLINE_PASS", "SLOTQ_LOCAL_CALLER"):
         os.environ.pop(name, None)
@@ -78,9 +80,12 @@ def load(endpoint: Endpoint, pools: str, log_file: Path) -> Handler:
     log = LambdaLog.install(log_file)
     spec = importlib.util.spec_from_file_location("slotq_local_function", find())
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module: Any = importlib.util.module_from_spec(spec)
     with log.inside():
         spec.loader.exec_module(module)
+    client = module.client
+    module.client = lambda service: here[service] if service in here else client(service)
+    module.in_parallel = lambda: one_by_one
 
     def handler(event: dict[str, Any], context: Any) -> Any:
         with log.inside():

@@ -106,6 +106,11 @@ class Invocations:
         waits."""
         self._put(_EVENT, _Waiting(event=dict(event), key="pass" if _is_pass(event) else key))
 
+    def invoke(self, *, Payload: bytes, **_: str) -> dict[str, Any]:  # noqa: N803 - boto3's
+        """The function's own asynchronous invocation, as boto3's Lambda client makes it."""
+        self.send(json.loads(Payload))
+        return {"StatusCode": 202}
+
     def settled(self) -> bool:
         """Whether nothing runs and nothing waits."""
         with self._changed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, fitting_views, json_answer, number, switch
 from slotq_core.api.table.of_jobs import FILTERS
-from slotq_core.errors import InvalidRequest, SlotQError
+from slotq_core.errors import InvalidRequest, LimitReached, Refused, SlotQError, Unavailable
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.reports import slow_save
@@ -47,6 +47,23 @@ class JobRoutes:
             return json_answer(HTTPStatus.OK, _view(status))
         status = submissions.submit(submission, request, submitter=submitter)
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
+
+    def add_many(self) -> Response:
+        from slotq_core.operations.jobs.batches import NewMember
+        from slotq_core.wire.groups.members import parse_batch
+        from slotq_core.wire.job_changes import OutcomesView
+
+        submitter, members = self._request.caller(), parse_batch(self._request.body())
+        outcomes = self._manager().batches.submit(
+            [NewMember(name=name, read=read) for name, read in members], submitter=submitter
+        )
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome.error, Refused):
+                outcome.error.within(f"jobs.{place}")
+        views = [self._outcome(outcome, HTTPStatus.ACCEPTED) for outcome in outcomes]
+        shown = fitting_views(views)
+        left = [self._outcome(_too_much(outcome)) for outcome in outcomes[len(shown) :]]
+        return json_answer(HTTPStatus.OK, OutcomesView(outcomes=[*shown, *left]))
 
     def list_jobs(self) -> Response:
         from slotq_core.operations.jobs.listing import ListCursor, question_of
@@ -86,12 +103,18 @@ class JobRoutes:
             HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(outcome) for outcome in outcomes])
         )
 
-    def _outcome(self, outcome: ChangeOutcome) -> OutcomeView:
+    def _outcome(self, outcome: ChangeOutcome, success: HTTPStatus = HTTPStatus.OK) -> OutcomeView:
+        """`success`: the status of the answer for one such job alone."""
         from slotq_core.wire.job_changes import OutcomeView
 
-        job = _view(outcome.status) if outcome.status else None
-        error = self._error_view(outcome.error) if outcome.error else None
-        return OutcomeView(name=outcome.name, job=job, error=error)
+        error = outcome.error
+        return OutcomeView(
+            name=outcome.name,
+            job=_view(outcome.status) if outcome.status else None,
+            error=self._error_view(error) if error else None,
+            status=int(_status_of(error) if error else success),
+            retry_after=error.retry_after if isinstance(error, LimitReached) else None,
+        )
 
     def get(self, name: str) -> Response:
         lookup = self._manager().jobs
@@ -123,6 +146,22 @@ class JobRoutes:
     def views(self, statuses: Iterable[Status]) -> list[JobView]:
         """The jobs as shown, with the progress of those that run."""
         return [*map(_view, self._manager().jobs.with_progress(statuses))]
+
+
+def _status_of(error: SlotQError) -> int:
+    """The HTTP status of an error that left one of several jobs unchanged."""
+    if isinstance(error, Refused):
+        return error.status
+    unavailable = isinstance(error, Unavailable)
+    return HTTPStatus.SERVICE_UNAVAILABLE if unavailable else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _too_much(outcome: ChangeOutcome) -> ChangeOutcome:
+    """An outcome in the place of one that the answer has no room for."""
+    from slotq_core.operations.bulk import ChangeOutcome, NotReached
+
+    error = NotReached("this answer has no room for the job's outcome; send the job again")
+    return ChangeOutcome(name=outcome.name, error=error)
 
 
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, JobFilter, int]:

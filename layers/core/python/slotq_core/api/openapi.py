@@ -38,6 +38,7 @@ from slotq_core.wire.base import ErrorView
 from slotq_core.wire.document import contents
 from slotq_core.wire.document import views as wire_document
 from slotq_core.wire.groups.group_submission import MOST_MEMBERS, GroupBody
+from slotq_core.wire.groups.members import MOST_JOBS, BatchBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
@@ -48,6 +49,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_changes.AmendmentBody,
     wire_changes.BulkBody,
     wire_changes.OutcomesView,
+    BatchBody,
     GroupBody,
     GroupsView,
     GroupView,
@@ -172,6 +174,7 @@ _NAMED: Mapping[str, dict[str, Any]] = {
 NUMBERS = {
     "MOST_AT_ONCE": wire_changes.MOST_AT_ONCE,
     "MOST_GROUPS": MOST_GROUPS,
+    "MOST_JOBS": MOST_JOBS,
     "MOST_LOOKED_AT": MOST_LOOKED_AT,
     "MOST_MEMBERS": MOST_MEMBERS,
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slotq_core.errors import SlotQError
+from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.usage.day_sums import DaySums
@@ -56,6 +57,7 @@ class PeriodicWork:
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
         parts: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("configuration", lambda: self.take_back(configuration)),
             ("reports", lambda: self.listen(configuration)),
             ("limits", lambda: self._admitter.audit(configuration)),
             ("groups", lambda: troubles.extend(self._finish_groups(until))),
@@ -76,6 +78,12 @@ class PeriodicWork:
         except SlotQError as error:
             troubles.append(f"audit: {error}")
         return troubles, [*findings]
+
+    def take_back(self, configuration: Configuration | None) -> None:
+        """Undo a change of the configuration over which a handler has died."""
+        if configuration is not None and configuration.changing:
+            with suppress(Conflict, Unavailable):  # It lives, or another handler was faster.
+                self._store.configuration.take_back(self._clock.now())
 
     def count_spending(self, configuration: Configuration | None = None) -> None:
         """Add up the spending of projects with a budget, for the passes. `configuration`: read just

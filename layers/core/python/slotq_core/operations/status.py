@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.admission.checkpoints import loses_its_work, warning
@@ -268,6 +268,11 @@ def notices_of_bounds(job: Job, configuration: Configuration) -> tuple[str, ...]
     changes."""
     why = beyond_alone(job, configuration.pools, configuration.sharing)
     return (f"the job waits until the configuration changes: {why.sentence()}",) if why else ()
+
+
+def bounds_of(job: Job) -> Hashable:
+    """What the answer of `notices_of_bounds` depends on, for new jobs of one project."""
+    return (job.demand, job.pools, job.parts, job.preemptible, job.workload)
 
 
 def beyond_alone(job: Job, pools: Iterable[Pool], sharing: Sharing) -> Reason | None:

@@ -45,6 +45,10 @@ class StoredConfiguration(Protocol):
         below use; then nothing is admitted until use has fallen.
         """
 
+    def take_back(self, now: int) -> None:
+        """Undo what a handler that has died over a change has left of it. `now`: ms. Raises
+        Unavailable while that handler may still live, and Conflict if another one was faster."""
+
     def changes(
         self, *, limit: int, who: str | None = None, sharing: bool = True
     ) -> tuple[ConfigurationChange, ...]:

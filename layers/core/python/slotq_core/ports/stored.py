@@ -267,6 +267,8 @@ class Configuration:
     """How many decisions about groups have been committed."""
     in_parts: bool = False
     """Whether one of them may be unfinished."""
+    changing: bool = False
+    """Whether somebody is changing the configuration, or has died over it."""
 
     @property
     def by_user(self) -> bool:

@@ -18,3 +18,6 @@ limits_definition  the limits as people write them (without pydantic)
 strict_json        JSON from strangers (without pydantic)
 training           SageMaker's request: its fields and faults, and what it names
 """
+
+VERSION = 1
+"""The version of the JSON."""

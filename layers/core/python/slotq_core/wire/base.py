@@ -1,11 +1,11 @@
-"""The base of every model of the API, the version of their JSON, and refusals."""
+"""The base of every model of the API, and refusals."""
 
 from __future__ import annotations
 
 import pydantic
 from pydantic import ConfigDict, Field
 
-VERSION = 1
+from slotq_core.wire import VERSION
 
 
 class BaseModel(pydantic.BaseModel):

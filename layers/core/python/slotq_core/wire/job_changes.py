@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.names import setting_of
-from slotq_core.wire.base import VERSION, BaseModel, ErrorView
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel, ErrorView
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.submission import MAX_TAGS
 from slotq_core.wire.views.jobs import JobView
@@ -84,21 +85,25 @@ class BulkBody(BaseModel):
 
 
 class OutcomeView(BaseModel):
-    """The outcome of one change: the job after it, or the error."""
+    """The outcome of one change or submission: the job after it, or the error."""
 
     name: str
-    """The name in the change."""
+    """The name in the request."""
     job: JobView | None = None
     """For a retry, the new job."""
     error: ErrorView | None = None
     """The error, as in the answer for this job alone. `unavailable`: the time ran out before this
-    change; send it again."""
+    one; send it again."""
+    status: int | None = None
+    """The HTTP status of the answer for this job alone. Null from queues before 0.3."""
+    retry_after: int | None = None
+    """Seconds after which to send this one again, if a limit has refused it."""
 
 
 class OutcomesView(BaseModel):
     version: int = VERSION
     outcomes: list[OutcomeView]
-    """One outcome for each change, in the request's order."""
+    """One outcome for each change or job, in the request's order."""
 
 
 def parse_changes(body: str | bytes) -> list[ChangeBody]:

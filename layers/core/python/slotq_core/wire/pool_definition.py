@@ -21,6 +21,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.timestamps import seconds_in
 
+MOST_POOLS = 500
+"""The most pools of a queue."""
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
 """Also the most of a property."""

@@ -11,7 +11,8 @@ from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.timestamps import iso
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.configuration import LimitSettingsView, limit_settings_view
 from slotq_core.wire.document.differences import sharing_differences
 from slotq_core.wire.document.views import EntryChangeView, entry_change_view

@@ -32,6 +32,9 @@ MOST: Mapping[str, int] = {
 }
 """The largest value of each number, of a duration in seconds. The smallest is 0."""
 
+PRIORITY_LIMIT = 1_000_000
+"""A priority is from the negative of this to this."""
+
 
 def read_settings(tags: Mapping[str, str]) -> dict[str, Any]:
     """The settings in these tags, by field; those without a tag have their default. Raises

@@ -22,11 +22,10 @@ from slotq_core.wire.pool_definition import (
     PROPERTY,
     read_amount,
 )
-from slotq_core.wire.setting_tags import TAGS, integer, read_settings
+from slotq_core.wire.setting_tags import PRIORITY_LIMIT, TAGS, integer, read_settings
 from slotq_core.wire.training.field_paths import keeps_checkpoints
 from slotq_core.wire.training.training_request import RequestCheck, RequestFault, refusal
 
-PRIORITY_LIMIT = 1_000_000
 MAX_TAGS = names.MAX_TAGS
 
 MAX_INSTANCES = 10_000

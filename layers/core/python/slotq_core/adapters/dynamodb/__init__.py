@@ -10,7 +10,7 @@ line_bounds       lines: touches, returns, lower bounds, removals
 accounting        callers' use of their limits, and attempts' use of slots
 held_slots        who holds and claims the slots of a pool
 configuration     pools, limits, departments and projects, with the history of changes
-sharing_documents  departments and projects, as documents that never change
+sharing_documents  departments, projects and many pools, as documents that never change
 health            the health of pools, and unexpected training jobs
 groups            the groups that users have submitted
 notices           the outbox of messages, and changes of jobs from the table's stream

@@ -2,6 +2,10 @@
 
 The configuration is cached until the REVISION item changes (`_Kept`), so a pass or a submission
 reads one small item.
+
+A change that fits one transaction is one, and each pool has an item of its own. Once a change of
+them does not fit, the pools are in the document beside the projects, where they stay, and the
+ledgers of as many pools as need it change in parts (`accounting.pool_ledgers`).
 """
 
 from __future__ import annotations
@@ -20,33 +24,53 @@ from slotq_core.adapters.dynamodb.accounting.month_sums import (
     month_sum_of,
     spending_of,
 )
+from slotq_core.adapters.dynamodb.accounting.pool_ledgers import (
+    BUSY,
+    CHANGING,
+    PoolLedgers,
+    contents_of,
+    ledger_changes,
+    mark_in,
+    mark_of,
+)
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
+from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     NEW_AGE,
     counted,
-    foreign_of,
-    free_of,
-    ledger_of,
     pool_of,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, Value, write
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
-from slotq_core.adapters.dynamodb.sharing_documents import SharingDocuments, name_of
-from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update
+from slotq_core.adapters.dynamodb.layout.validation import (
+    UNREADABLE,
+    Sieve,
+    definition_of,
+    key_of,
+)
+from slotq_core.adapters.dynamodb.sharing_documents import (
+    EMPTY,
+    Document,
+    SharingDocuments,
+    name_of,
+)
+from slotq_core.adapters.dynamodb.transactions import (
+    MAX_ACTIONS,
+    Action,
+    delete,
+    put,
+    update,
+)
 from slotq_core.errors import (
     ConfigurationLost,
     Conflict,
     InvalidRequest,
     Misconfigured,
-    PoolInUse,
     Unavailable,
 )
 from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits
-from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
-from slotq_core.model.sharing import NO_SHARING, Sharing
-from slotq_core.ports.stored import Configuration, ConfigurationChange, Ledger
+from slotq_core.model.sharing import Sharing
+from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.storage.configured import configured
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limit_settings, limits_from
@@ -55,6 +79,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 _GROUP_DECISIONS, _IN_PARTS = "groupDecisions", "inParts"
 """Attributes of REVISION that passes write (`expressions.decide_about_groups`)."""
+_DOCUMENTS = {"before": "sharingBefore", "after": "sharingAfter"}
+"""The attributes of a record with the pools, and with the document that has them otherwise."""
 _TRIES = 5
 _CHANGES_A_PAGE = 25
 """Records in the first page of the history; each further page has twice as many."""
@@ -68,13 +94,31 @@ class _Kept:
     pools: tuple[Pool, ...]
     limits: Limits
     sharing: Sharing
+    in_document: bool
+    """Whether the pools are in the document, and have no items of their own."""
     believed: bool
     """Whether this is certain to contain no change later than the label's."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Change:
+    """A change of the configuration, as actions."""
+
+    pools: tuple[Pool, ...] | None
+    """The pools, if they go into the document."""
+    parts: Sequence[Action]
+    """What changes in the pools' ledgers and items."""
+    last: Sequence[Action]
+    """What raises the revision and records the change."""
+    mark: str
+    """The mark under which the parts come before the last; empty: all is one transaction."""
+
+
 class DynamoConfiguration:
-    def __init__(self, calls: TableCalls) -> None:
-        self._calls = calls
+    def __init__(self, calls: TableCalls, *, most_actions: int = MAX_ACTIONS) -> None:
+        """`most_actions`: how many actions of one transaction a change takes at most."""
+        self._calls, self._most_actions = calls, most_actions
+        self._ledgers = PoolLedgers(calls, most_actions)
         self._documents = SharingDocuments(calls)
         self._kept: _Kept | None = None
         """The last configuration that was read whole."""
@@ -101,6 +145,9 @@ class DynamoConfiguration:
         return self._read(Sieve())
 
     def _read(self, sieve: Sieve, *, lost: bool = False) -> Configuration:
+        return self._read_with_label(sieve, lost=lost)[0]
+
+    def _read_with_label(self, sieve: Sieve, *, lost: bool = False) -> tuple[Configuration, _Kept]:
         """Return the configuration, with what cannot be read in the sieve. `lost`: without
         departments and projects. Raises ConfigurationLost.
 
@@ -114,7 +161,7 @@ class DynamoConfiguration:
         for name in _uncounted(item):
             sieve.note(table.revision_key(), f"{name} is no count of changes")
         counted = month_sum_of(item)
-        return Configuration(
+        configuration = Configuration(
             pools=kept.pools,
             revision=_one(item, _revision_of, 0),
             limits=kept.limits,
@@ -124,7 +171,9 @@ class DynamoConfiguration:
             spent=spending_of(item, counted),
             group_decisions=_one(item, _group_decisions_of, 0),
             in_parts=_IN_PARTS in item,
+            changing=CHANGING in item,
         )
+        return configuration, kept
 
     def _read_once(self, sieve: Sieve, *, believe: bool, lost: bool) -> tuple[Item, _Kept]:
         """Return the REVISION item, and the configuration that was read after it."""
@@ -146,11 +195,12 @@ class DynamoConfiguration:
         by_key = {item["sk"]["S"]: item for item in items}
         limits, unread = by_key.get(first), Sieve()
         pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
+        document = EMPTY if lost else self._documents.read(_document(label))
         configuration = Configuration(
-            pools=_in_order(pools, unread),
+            pools=_in_order(pools, unread) if document.pools is None else document.pools,
             revision=_one(label, _revision_of, 0),
             limits=_one(limits, limits_of, NO_LIMITS),
-            sharing=NO_SHARING if lost else self._documents.read(_document(label)),
+            sharing=document.sharing,
         )
         sieve.add(unread.poison)
         whole = not unread.poison and (limits is None or _one(limits, limits_of, None) is not None)
@@ -160,6 +210,7 @@ class DynamoConfiguration:
             pools=configuration.pools,
             limits=configuration.limits,
             sharing=configuration.sharing,
+            in_document=document.pools is not None,
             believed=believe or not whole or digest in {None, _digest(configuration)},
         )
         keeps = whole and configuration.revision and read.believed and not lost
@@ -177,32 +228,85 @@ class DynamoConfiguration:
         seen: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Change the parts that are not None. The transaction comes last: before it, only a
-        document is written, and nothing names that document yet."""
+        """Change the parts that are not None. The transaction that raises the revision comes last:
+        before it, only a document is written that nothing names yet, and ledgers that no pass
+        decides on yet."""
         for _ in range(_TRIES):
-            before = self.read()
+            before, kept = self._read_with_label(Sieve())
             if seen not in {None, before.revision}:
                 raise Conflict(f"the configuration is at revision {before.revision}, not {seen}")
             after = configured(before, pools=pools, limits=limits, sharing=sharing)
             if before == after:
-                return None
+                return
             check_names(after.pools)
-            actions = [*self._actions(before, after, who, now)]
-            if len(actions) > MAX_ACTIONS:
-                raise Misconfigured(
-                    f"too many pools change at once: that takes {len(actions)} actions, and a "
-                    f"transaction has {MAX_ACTIONS}; add, remove, resize or move fewer pools in "
-                    "one change (each behind an added or removed pool moves)"
-                )
+            change = self._change(before, after, who, now, in_document=kept.in_document)
             if dry_run:
-                return None
-            if after.sharing != before.sharing:
-                self._documents.write(after.sharing)
+                return
             try:
-                return self._calls.transact(actions)
+                if before.changing:
+                    self.take_back(now)
+                self._documents.write(after.sharing, change.pools)
+                self._make(change, before)
             except Conflict:
                 self._kept = None
-        raise Unavailable("somebody else is changing the configuration; try again")
+                continue
+            if change.pools is not None:
+                self._delete_definitions()
+            return
+        raise Unavailable(BUSY)
+
+    def _change(
+        self, before: Configuration, after: Configuration, who: str, now: int, *, in_document: bool
+    ) -> _Change:
+        """Return the actions of a change. The pools have items of their own until a change of them
+        does not fit one transaction. Raises PoolInUse."""
+        pools_before = before.pools if in_document else None
+        ledgers = [*ledger_changes(before.pools, after.pools)]
+        definitions = [] if in_document else [*self._definitions(before.pools, after.pools)]
+        room = self._most_actions - len(ledgers) - (2 if before.limits == after.limits else 3)
+        if len(definitions) > room:
+            in_document, definitions = True, []
+        pools = after.pools if in_document else None
+        documents = name_of(before.sharing, pools_before), name_of(after.sharing, pools)
+        mark = mark_of(now, who, documents[1]) if room < 0 else ""
+        parts = self._ledgers.actions(ledgers, before.revision + 1 if mark else 0)
+        last = [
+            *self._record(
+                before,
+                after,
+                who,
+                now,
+                documents=documents,
+                in_document=(pools_before is not None, in_document),
+                mark=mark,
+            )
+        ]
+        if after.limits != before.limits:
+            item: Item = {"settings": {"S": _json(after.limits)}}
+            last.append(put(self._calls.table, table.limits_key(), item))
+        return _Change(pools=pools, parts=[*definitions, *parts], last=last, mark=mark)
+
+    def _make(self, change: _Change, before: Configuration) -> None:
+        if change.mark:
+            self._ledgers.change_in_parts(change.parts, change.last, change.mark, before)
+        else:
+            self._calls.transact([*change.parts, *change.last])
+
+    def take_back(self, now: int) -> None:
+        """Undo what a handler that has died over a change has left of it."""
+        mark = mark_in(self._calls.item(table.revision_key()))
+        if mark:
+            own = self._ledgers.take_over(mark, now)
+            planned: Sequence[Pool] = ()
+            with suppress(ConfigurationLost):
+                planned = self._documents.read(contents_of(mark)[1]).pools or ()
+            self._ledgers.put_back(self.read(), own, [pool.name for pool in planned])
+
+    def _delete_definitions(self) -> None:
+        """Delete the items of pools that are in the document now; nothing reads them any more."""
+        items = expressions.partition_from(table.CONFIG, table.POOL_PREFIX)
+        for item in [*self._calls.query(items)]:
+            self._calls.delete(key_of(item))
 
     def changes(
         self, *, limit: int, who: str | None = None, sharing: bool = True
@@ -212,7 +316,7 @@ class DynamoConfiguration:
         latest_first = self._calls.query(
             {**records, "ScanIndexForward": False}, at_once=min(limit, _CHANGES_A_PAGE)
         )
-        read = self._change_of if sharing else _recorded
+        read = self._change_of if sharing else self._recorded
         found = (Sieve().read([record], read) for record in latest_first)
         wanted = (change for read in found for change in read if who in {None, change.who})
         return tuple(islice(wanted, limit))
@@ -255,13 +359,25 @@ class DynamoConfiguration:
         recorded change. Return whether one exists: without any, an operator must decide. Raises
         Conflict if the configuration has changed meanwhile."""
         item = self._calls.item(table.revision_key()) or Item()
-        sharing = next((found for found in map(self._document_of, self._latest()) if found), None)
-        if sharing is None or _document(item) != lost:
+        found = next((found for found in map(self._document_of, self._latest()) if found), None)
+        if found is None or _document(item) != lost:
             return False
         before = self._read(Sieve(), lost=True)
-        configuration = replace(before, sharing=sharing)
+        own = before.pools or None
+        configuration = replace(before, sharing=found.sharing, pools=own or found.pools or ())
+        document = name_of(found.sharing, None if own else configuration.pools)
+        self._documents.write(found.sharing, None if own else configuration.pools)
         self._calls.transact(
-            [*self._record(configuration, configuration, "slotq doctor --fix", now)]
+            [
+                *self._record(
+                    configuration,
+                    configuration,
+                    "slotq doctor --fix",
+                    now,
+                    documents=(document, document),
+                    in_document=(own is None, own is None),
+                )
+            ]
         )
         self._kept = None
         return True
@@ -271,124 +387,103 @@ class DynamoConfiguration:
         records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
         return self._calls.query({**records, "ScanIndexForward": False}, at_once=_CHANGES_A_PAGE)
 
-    def _document_of(self, record: Item) -> Sharing | None:
-        """Return the departments and projects after a recorded change; None if there were none, or
-        they cannot be read."""
+    def _document_of(self, record: Item) -> Document | None:
+        """Return what a document kept after a recorded change, with the pools; None if there was
+        none, or it cannot be read."""
         try:
-            found = self._documents.read_again(record.get("sharingAfter", {}).get("S", ""))
+            name = record.get("sharingAfter", {}).get("S", "")
+            found = self._documents.read_again(name)
+            pools = self._pools_in(record, "after", name)
         except (*UNREADABLE, ConfigurationLost):
             return None
-        return None if found == NO_SHARING else found
+        return replace(found, pools=pools) if name else None
 
-    def _actions(
-        self, before: Configuration, after: Configuration, who: str, now: int
-    ) -> Iterator[Action]:
-        yield from self._pool_actions(before.pools, after.pools)
-        if after.limits != before.limits:
-            item: Item = {"settings": {"S": _json(after.limits)}}
-            yield put(self._calls.table, table.limits_key(), item)
-        yield from self._record(before, after, who, now)
-
-    def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
+    def _definitions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
+        """Yield the changes of the pools' items."""
         old = {pool.name: (position, pool) for position, pool in enumerate(before)}
         for position, pool in enumerate(after):
-            was = old.pop(pool.name, None)
-            if was == (position, pool):
-                continue
-            definition = {**write(pool), "position": {"N": str(position)}}
-            yield put(self._calls.table, table.pool_key(pool.name), definition)
-            if was is None:
-                yield self._ledger(pool, self._open(pool))
-            elif (pool.capacity, pool.state) != (was[1].capacity, was[1].state):
-                gained = pool.capacity - was[1].capacity
-                yield self._ledger(pool, ledger_expressions.resize_pool(gained))
-        for _, pool in old.values():
-            yield delete(self._calls.table, table.pool_key(pool.name))
-            yield self._ledger(pool, self._close(pool))
-
-    def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
-        return update(self._calls.table, table.ledger_key(pool.name), expression)
-
-    def _open(self, pool: Pool) -> expressions.Expression:
-        """Return the update that opens the pool. If only the definition was lost, the ledger still
-        counts what is used."""
-        read, foreign, free = self._ledger_of(pool)
-        if free is None:
-            return ledger_expressions.open_pool(pool.capacity)
-        room = pool.capacity - read.used - foreign
-        return ledger_expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
-
-    def _close(self, pool: Pool) -> expressions.Expression:
-        read, foreign, _ = self._ledger_of(pool)
-        if read.used:
-            raise in_use(pool, read.used)
-        return ledger_expressions.close_pool(pool.capacity, read.used, foreign)
-
-    def _ledger_of(self, pool: Pool) -> tuple[Ledger, Demand, Demand | None]:
-        """Return the ledger, what foreign training jobs occupy, and what is free (None: the pool is
-        not open). Raises Unavailable if the ledger cannot be read."""
-        item = self._calls.item(table.ledger_key(pool.name)) or {}
-        try:
-            return ledger_of(item), foreign_of(item), free_of(item)
-        except UNREADABLE:
-            raise Unavailable(
-                f"pool {pool.name}: its ledger needs repair first (slotq doctor --fix)"
-            ) from None
+            if old.pop(pool.name, None) != (position, pool):
+                definition = {**write(pool), "position": {"N": str(position)}}
+                yield put(self._calls.table, table.pool_key(pool.name), definition)
+        for name in old:
+            yield delete(self._calls.table, table.pool_key(name))
 
     def _record(
-        self, before: Configuration, after: Configuration, who: str, now: int
+        self,
+        before: Configuration,
+        after: Configuration,
+        who: str,
+        now: int,
+        *,
+        documents: tuple[str, str],
+        in_document: tuple[bool, bool],
+        mark: str = "",
     ) -> Iterator[Action]:
-        """Yield the actions that raise the revision and record the change, its author and time."""
+        """Yield the actions that raise the revision and record the change, its author and time.
+        `documents`: before and after; `in_document`: whether they have the pools."""
         name, revision = self._calls.table, before.revision
-        documents = name_of(before.sharing), name_of(after.sharing)
-        raised = expressions.next_revision(revision, _digest(after), documents[1])
+        raised = expressions.next_revision(revision, _digest(after), documents[1], mark)
         yield update(name, table.revision_key(), raised)
         record: Item = {
             "who": {"S": who},
             "at": {"S": iso(now)},
-            "before": {"L": [{"M": write(pool)} for pool in before.pools]},
-            "after": {"L": [{"M": write(pool)} for pool in after.pools]},
             "limitsBefore": {"S": _json(before.limits)},
             "limitsAfter": {"S": _json(after.limits)},
             "sharingBefore": {"S": documents[0]},
             "sharingAfter": {"S": documents[1]},
         }
+        sides = zip(_DOCUMENTS, in_document, (before.pools, after.pools), strict=True)
+        for side, inside, pools in sides:
+            if not inside:
+                record[side] = {"L": [{"M": write(pool)} for pool in pools]}
         yield put(name, table.change_key(now, revision + 1), record)
 
     def _change_of(self, record: Item) -> ConfigurationChange:
-        return replace(_recorded(record), sharing=self._sharing_of(record))
+        return replace(self._recorded(record), sharing=self._sharing_of(record))
 
     def _sharing_of(self, record: Item) -> tuple[Sharing, Sharing] | None:
         """Return the departments and projects before and after a change; None: unchanged, or the
         record is older than projects."""
-        before, after = (
-            record.get(key, {}).get("S", "") for key in ("sharingBefore", "sharingAfter")
-        )
+        before, after = (record.get(key, {}).get("S", "") for key in _DOCUMENTS.values())
         if before == after:
             return None
+        found = self._known(before).sharing, self._known(after).sharing
+        return None if found[0] == found[1] else found
+
+    def _known(self, document: str) -> Document:
+        """Return the document that a record names. Raises ValueError."""
         try:
-            return self._documents.read(before), self._documents.read(after)
+            return self._documents.read(document)
         except ConfigurationLost as error:
             raise ValueError(str(error)) from None
 
+    def _pools_in(self, record: Item, side: str, document: str) -> tuple[Pool, ...]:
+        """Return the pools before or after a recorded change. Raises one of UNREADABLE."""
+        if side in record:
+            return tuple(pool_of(pool["M"]) for pool in record[side]["L"])
+        return self._known(document).pools or ()
 
-def _recorded(record: Item) -> ConfigurationChange:
-    """Return a recorded change without the documents that it names."""
-    return ConfigurationChange(
-        revision=int(record["sk"]["S"].rpartition("#")[2]),
-        who=record["who"]["S"],
-        at=from_iso(record["at"]["S"]),
-        before=tuple(pool_of(pool["M"]) for pool in record["before"]["L"]),
-        after=tuple(pool_of(pool["M"]) for pool in record["after"]["L"]),
-        limits_before=_limits(record.get("limitsBefore")),
-        limits_after=_limits(record.get("limitsAfter")),
-    )
+    def _recorded(self, record: Item) -> ConfigurationChange:
+        """Return a recorded change without departments and projects."""
+        before, after = (
+            self._pools_in(record, side, record.get(key, {}).get("S", ""))
+            for side, key in _DOCUMENTS.items()
+        )
+        return ConfigurationChange(
+            revision=int(record["sk"]["S"].rpartition("#")[2]),
+            who=record["who"]["S"],
+            at=from_iso(record["at"]["S"]),
+            before=before,
+            after=after,
+            limits_before=_limits(record.get("limitsBefore")),
+            limits_after=_limits(record.get("limitsAfter")),
+        )
 
 
 def _label(revision: Item) -> Item:
     """Return what identifies the configuration: the REVISION item without the queue's use, the
-    projects' spending and the passes' counters, which change by themselves."""
-    aside = {*USE, _GROUP_DECISIONS, _IN_PARTS}
+    projects' spending, the passes' counters and the mark of a change that is still to come."""
+    aside = {*USE, _GROUP_DECISIONS, _IN_PARTS, CHANGING}
     return {
         name: value
         for name, value in revision.items()
@@ -397,7 +492,7 @@ def _label(revision: Item) -> Item:
 
 
 def _document(revision: Item) -> str:
-    """Return the name of the document of departments and projects; empty: none exists."""
+    """Return the name of the document; empty: none exists."""
     return str(revision.get("sharing", {}).get("S", ""))
 
 
@@ -440,14 +535,6 @@ def check_names(pools: Sequence[Pool]) -> None:
     names = [pool.name for pool in pools]
     if len(set(names)) < len(names):
         raise Misconfigured(f"two pools have the same name: {', '.join(names)}")
-
-
-def in_use(pool: Pool, used: Demand) -> PoolInUse:
-    return PoolInUse(
-        f"pool {pool.name} cannot be removed while {used.slots} of its slots are in use: drain "
-        "it, and remove it when it is empty",
-        field="name",
-    )
 
 
 def limits_of(item: Item) -> Limits:

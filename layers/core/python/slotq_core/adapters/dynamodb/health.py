@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     foreign_of,
@@ -18,7 +19,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     sighting_of,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, write
-from slotq_core.adapters.dynamodb.layout.validation import Sieve, whole_pool
+from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
@@ -30,17 +31,17 @@ T = TypeVar("T")
 
 
 class DynamoHealth:
-    def __init__(self, calls: TableCalls) -> None:
-        self._calls = calls
+    def __init__(self, calls: TableCalls, configuration: DynamoConfiguration) -> None:
+        self._calls, self._configuration = calls, configuration
 
     def pool(self, name: str) -> Pool | None:
         """Return the pool. An unreadable part counts as missing: a pass reports and repairs that
         part."""
-        definition = whole_pool(self._calls.item(table.pool_key(name)))
+        definition = self._configuration.definition(name)
         if definition is None:
             return None
         foreign = self._read(table.ledger_key(name), foreign_of) or Demand()
-        return replace(definition[1], foreign=foreign, health=self.get(name))
+        return replace(definition, foreign=foreign, health=self.get(name))
 
     def get(self, pool: str) -> PoolHealth:
         return self._read(table.health_key(pool), health_of) or HEALTHY

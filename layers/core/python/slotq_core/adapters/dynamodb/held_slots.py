@@ -14,6 +14,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     ledger_of,
     mark,
     marks_in,
+    since_of,
     yielded_of,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item
@@ -25,6 +26,8 @@ from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Ledger, Poison
 
 _NOTHING = Demand()
+
+NOT_COMING = "the ledger awaits a configuration that nobody is making"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +48,8 @@ class Holders:
     poison: tuple[Poison, ...]
     whole: bool
     """Whether the ledger is readable."""
+    since: int = 0
+    """The revision of the configuration from which the ledger holds; 0: any."""
     yields: tuple[Yielded, ...] = ()
     """Yields to a time slice in this pool."""
 
@@ -129,8 +134,9 @@ def read_holders(items: Sequence[Item]) -> Holders:
     ledger, whole = (kinds.get(table.LEDGER) or [Item()])[0], True
     try:
         numbers = ledger_of(ledger), foreign_of(ledger), free_of(ledger), marks_in(ledger)
+        since = since_of(ledger)
     except UNREADABLE:
-        numbers, whole = (Ledger(), Demand(), None, 0), False
+        numbers, whole, since = (Ledger(), Demand(), None, 0), False, 0
     return Holders(
         pool=items[0]["pk"]["S"].removeprefix(table.POOL_PREFIX) if items else "",
         yields=tuple(sieve.read(kinds.get(table.YIELD_PREFIX[:-1], ()), yielded_of)),
@@ -138,6 +144,7 @@ def read_holders(items: Sequence[Item]) -> Holders:
         foreign=numbers[1],
         free=numbers[2],
         marks=numbers[3],
+        since=since,
         health=next(iter(sieve.read(kinds.get(table.HEALTH, ()), health_of)), HEALTHY),
         active=tuple(sieve.read(kinds.get(table.ACTIVE_PREFIX[:-1], ()), copy_of)),
         claimants=tuple(sieve.read(kinds.get(table.CLAIM_PREFIX[:-1], ()), copy_of)),

@@ -1,4 +1,5 @@
-"""Departments, projects and operators, as documents that are written once and never changed.
+"""Departments, projects and operators, and many pools, as documents that are written once and never
+changed.
 
 A document's key is a hash of its contents, and the REVISION item names the current document. So a
 change of a thousand projects takes effect at once when REVISION changes, and an interrupted change
@@ -8,12 +9,15 @@ has no effect. The history names the documents before and after each change.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
 from slotq_core.errors import ConfigurationLost
+from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 
 PART = 350_000
@@ -23,9 +27,21 @@ _KEPT = 3
 """Number of cached documents: each change in the history begins with the next one's document."""
 
 
-def name_of(sharing: Sharing) -> str:
-    """Return the document's name; empty for `NO_SHARING`, which needs no document."""
-    return "" if sharing == NO_SHARING else hashlib.sha256(packed(sharing)).hexdigest()[:32]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    sharing: Sharing = NO_SHARING
+    pools: tuple[Pool, ...] | None = None
+    """None: the pools have items of their own."""
+
+
+EMPTY = Document()
+
+
+def name_of(sharing: Sharing, pools: Sequence[Pool] | None = None) -> str:
+    """Return the document's name; empty if there is nothing to keep in a document."""
+    if sharing == NO_SHARING and pools is None:
+        return ""
+    return hashlib.sha256(packed(sharing, pools)).hexdigest()[:32]
 
 
 class SharingDocuments:
@@ -33,14 +49,15 @@ class SharingDocuments:
         self._calls = calls
         self.read = lru_cache(maxsize=_KEPT)(self.read_again)
 
-    def read_again(self, name: str) -> Sharing:
+    def read_again(self, name: str) -> Document:
         """Return the document. Raises ConfigurationLost if it is missing or unreadable: without it
         no quota is known, so nothing may start."""
         if not name:
-            return NO_SHARING
+            return EMPTY
         parts = self._calls.query(expressions.partition_from(table.CONFIG, _prefix(name)))
         try:
-            return unpacked(b"".join(part["data"]["B"] for part in parts))
+            sharing, pools = unpacked(b"".join(part["data"]["B"] for part in parts))
+            return Document(sharing=sharing, pools=pools)
         except (ValueError, KeyError) as error:
             raise ConfigurationLost(
                 f"the departments and projects of the configuration (document {name}) cannot be "
@@ -48,10 +65,10 @@ class SharingDocuments:
                 "or from a backup"
             ) from None
 
-    def write(self, sharing: Sharing) -> str:
+    def write(self, sharing: Sharing, pools: Sequence[Pool] | None) -> str:
         """Store the document, unless it needs none; return its name."""
-        if name := name_of(sharing):
-            data = packed(sharing)
+        if name := name_of(sharing, pools):
+            data = packed(sharing, pools)
             for number, start in enumerate(range(0, len(data), PART)):
                 key = table.sharing_key(name, number)
                 self._calls.put(key, {"data": {"B": data[start : start + PART]}})

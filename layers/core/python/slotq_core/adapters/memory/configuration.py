@@ -65,6 +65,9 @@ class MemoryConfiguration:
             self._change_pools(before.pools, after.pools)
             self._record(before, after, who, now)
 
+    def take_back(self, now: int) -> None:
+        """Nothing: a change here is never left half done."""
+
     @one_at_a_time
     def changes(
         self, *, limit: int, who: str | None = None, sharing: bool = True

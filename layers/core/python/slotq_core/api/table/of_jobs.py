@@ -65,6 +65,23 @@ JOB_ROUTES = (
     ),
     Route(
         path="/jobs",
+        method="POST",
+        action=Action.SUBMIT,
+        handler=lambda of: of.jobs.add_many,
+        operation="addJobs",
+        summary="Submit up to {MOST_JOBS} independent training jobs",
+        description="The queue submits each job as if it came alone, in the given order: a refused "
+        "job does not stop the others, and a job may come after earlier ones of the same request. "
+        "Each outcome has the job, or the error and the status that the job alone would have got; "
+        "`field` begins with `jobs.` and the job's place. A job for which time ran out is "
+        "`unavailable`: send it again. The same body again returns the same jobs, and goes on with "
+        "the others. A body that cannot be read submits nothing.",
+        body="BatchBody",
+        returns=(Returned(meaning="The outcome of each job", model="OutcomesView"),),
+        errors=(400, 403),
+    ),
+    Route(
+        path="/jobs",
         method="GET",
         action=Action.SEE,
         handler=lambda of: of.jobs.list_jobs,

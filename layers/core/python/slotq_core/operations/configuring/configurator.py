@@ -42,7 +42,13 @@ from slotq_core.spelling import unknown
 from slotq_core.timestamps import iso
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
-from slotq_core.wire.pool_definition import FORGET_LIMIT, check_name, check_together, defined
+from slotq_core.wire.pool_definition import (
+    FORGET_LIMIT,
+    MOST_POOLS,
+    check_name,
+    check_together,
+    defined,
+)
 
 _TRIES = 5
 
@@ -257,6 +263,8 @@ class Configurator:
         jobs of one project are about to move to another."""
         if (after.pools, after.sharing) == (now.pools, now.sharing):
             return
+        if len(after.pools) > MOST_POOLS:
+            raise InvalidRequest(f"a queue has at most {MOST_POOLS:,} pools", field="pools")
         if after.pools != now.pools:
             check_together(after.pools)
         references.check(now, after)

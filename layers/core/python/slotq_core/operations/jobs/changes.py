@@ -44,7 +44,7 @@ from slotq_core.operations.amend import (
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs.lookup import JobLookup, no_such_job
-from slotq_core.operations.jobs.resubmit import Resubmitter
+from slotq_core.operations.jobs.submissions import Resubmitter
 from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.ports.store import Store

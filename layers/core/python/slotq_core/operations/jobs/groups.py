@@ -31,7 +31,7 @@ from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_summary import summary_of
 from slotq_core.operations.jobs.submissions import Submissions
-from slotq_core.operations.status import Status, notices_of_bounds
+from slotq_core.operations.status import Status, bounds_of, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
@@ -385,5 +385,5 @@ def _notices(jobs: Iterable[Job], configuration: Configuration) -> dict[str, tup
     """Notices for the user, by member; identical members share the first one's."""
     alike: dict[object, Job] = {}
     for job in jobs:
-        alike.setdefault((job.demand, job.pools, job.parts, job.preemptible, job.workload), job)
+        alike.setdefault(bounds_of(job), job)
     return {job.name: notices_of_bounds(job, configuration) for job in alike.values()}

@@ -1,4 +1,4 @@
-"""Accept submissions of jobs."""
+"""Accept submissions of jobs, and submit the request of an ended job once more."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from slotq_core import names
 from slotq_core.admission.dependencies import Predecessors
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.admission.submission import Admission, Admitted, After
@@ -13,14 +14,17 @@ from slotq_core.errors import Conflict, NameTaken, Refused, Unavailable
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.admit import Admitter
-from slotq_core.operations.amend import ChangedJob
+from slotq_core.operations.amend import ChangedJob, Retry
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
+from slotq_core.operations.jobs.sweeps import sweep_of_retry
 from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, NewJob, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
+from slotq_core.privacy.disclosure import shown
+from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
 
 _TRIES = 20
 """How often a submission is tried while its predecessors end."""
@@ -120,12 +124,26 @@ class Submissions:
             except AwaitedEnded:  # A job that it comes after: once more.
                 configuration, asked = None, NOTHING_ASKED
             except Refused as refusal:
-                known = self._stored_already(refusal, submission, submitter)
-                if known is None:
-                    raise
-                self.refuse_other(known, submission, submitter)
-                return ChangedJob(job=known, written=False)
+                return self.despite(refusal, submission, submitter)
         raise Unavailable("the jobs that it comes after keep changing; try again")
+
+    def despite(self, refusal: Refused, submission: Submission, submitter: str) -> ChangedJob:
+        """The job of a refused submission that is stored already. Else raises the refusal, or
+        NameTaken. One read."""
+        known = self._stored_already(refusal, submission, submitter)
+        if known is None:
+            raise refusal
+        self.refuse_other(known, submission, submitter)
+        return ChangedJob(job=known, written=False)
+
+    def follow(self, admitted: Sequence[Admitted]) -> None:
+        """Follow what new jobs come after, each once. Raises Unavailable."""
+        awaited = (job for each in admitted for job in (*each.after, *each.watched))
+        self._followers.follow({job.name: job for job in awaited}.values())
+
+    def check_storable(self, admitted: Admitted) -> None:
+        """Raises InvalidRequest if no transaction could hold the request. Reads nothing."""
+        self._store.jobs.fitting(_new([admitted]))
 
     def stored_together(
         self,
@@ -250,6 +268,50 @@ class Submissions:
             by=submitter,
             ours=ours,
         )
+
+
+class Resubmitter:
+    """Retries: the request of an ended job under another name, as a job of the caller's.
+
+    The caller must have the right to see the whole request, as for a clone by the client. The new
+    submission passes every check of a submission. The retry of a sweep's member belongs to the
+    sweep, unless the retry names another name."""
+
+    def __init__(self, store: Store, submissions: Submissions) -> None:
+        self._store, self._submissions = store, submissions
+
+    def retry(self, job: Job, wanted: Retry, *, by: str) -> ChangedJob:
+        """Submit the job's request under `wanted.new_name`, else under the next free name, in the
+        job's current project unless the retry names another.
+
+        Two concurrent retries give the same job: while that job lives, submitting the same request
+        under its name again returns that job. Raises InvalidRequest (the job has not ended, or has
+        completed), RequestWithheld, NameTaken, and what a submission raises.
+        """
+        check_retryable(job.name, job.state)
+        people = self._store.configuration.read().people
+        request = names.with_project(self._store.jobs.request(job.name), job.project)
+        seen = shown(request, submitter=job.submitter, to=by, people=people)
+        check_shown(job.name, seen.withheld)
+
+        def submit(name: str) -> ChangedJob:
+            submission, request = wanted.renamed(seen.request, name)
+            sweep = None
+            if wanted.new_name is None:
+                sweep = sweep_of_retry(submission, job, self._store.groups, by=by, people=people)
+            if sweep is None:
+                return self._submissions.stored(submission, request, by)
+            submission = replace(submission, group=job.group)
+            return self._submissions.stored(submission, request, by, followed=sweep.has_goal)
+
+        if wanted.new_name is not None:
+            return submit(wanted.new_name)
+        for name in names_to_try(job.name):
+            try:
+                return submit(name)
+            except NameTaken:
+                continue
+        raise all_taken(job.name)
 
 
 def _new(admitted: Sequence[Admitted]) -> list[NewJob]:

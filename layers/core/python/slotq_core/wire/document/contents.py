@@ -48,6 +48,7 @@ from slotq_core.wire.pool_definition import (
     CHOICES,
     CLASS_NAME,
     DURATIONS,
+    MOST_POOLS,
     NAME,
     NAME_RULE,
     SWITCHES,
@@ -59,7 +60,7 @@ T = TypeVar("T")
 
 MOST_PROJECTS = 2_000
 _MOST: Mapping[str, int] = {
-    "pools": 500,
+    "pools": MOST_POOLS,
     "departments": 500,
     "projects": MOST_PROJECTS,
     "classes": 100,

@@ -11,7 +11,8 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.timestamps import iso, seconds
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference

@@ -18,7 +18,12 @@ from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.groups.member_environment import MOST_VARIABLES, VARIABLES
-from slotq_core.wire.groups.members import check_growth, expanded, with_after_tags
+from slotq_core.wire.groups.members import (
+    LARGEST_BODY,
+    check_growth,
+    expanded,
+    with_after_tags,
+)
 from slotq_core.wire.groups.sweep import SweepBody
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.training.training_request import RequestCheck
@@ -30,8 +35,8 @@ them."""
 MOST_OF_A_GANG = 200
 """The most members of a gang, which start and are evicted together."""
 
-LARGEST_GROUP = 4_000_000
-"""The most bytes of a group's submission. A Lambda function is given 6 MB at most."""
+LARGEST_GROUP = LARGEST_BODY
+"""The most bytes of a group's submission."""
 
 LARGEST_RULES = 300_000
 """The most bytes of it besides the template and the members; a sweep's parameters are most of them.

@@ -1,4 +1,5 @@
-"""The members of a group that share a template: each contains only its differences.
+"""The members of a group, or of a batch of jobs, that share a template: each contains only its
+differences.
 
 A member is a JSON Merge Patch (RFC 7396) of the template: objects merge key by key, null removes a
 key, and anything else replaces. So a thousand members of one sweep are a small body.
@@ -10,10 +11,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pydantic import ConfigDict, Field, ValidationError
+
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.jobs import Submission
-from slotq_core.wire.body import MAX_BODY
+from slotq_core.wire.base import BaseModel
+from slotq_core.wire.body import MAX_BODY, invalid, json_object
+from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.training.training_request import RequestCheck
+
+LARGEST_BODY = 4_000_000
+"""The most bytes of a submission of many jobs. A Lambda function is given 6 MB at most."""
+
+MOST_JOBS = 500
+"""The most jobs of a batch: so many are read and stored within one request, and their answers fit
+into one."""
 
 LARGEST_EXPANDED = 10_000_000
 """The most bytes of all members together, each with the shared part."""
@@ -25,13 +38,57 @@ MOST_GROWTH = 20
 Json = Mapping[str, Any]
 
 
+class BatchBody(BaseModel):
+    """Jobs that have nothing in common but the request that submits them."""
+
+    model_config = ConfigDict(extra="forbid")
+    template: dict[str, Any] | None = None
+    """The fields that the jobs share: a CreateTrainingJob request, or a part of one."""
+    jobs: list[Any] = Field(
+        min_length=1, max_length=MOST_JOBS, json_schema_extra={"items": {"type": "object"}}
+    )
+    """CreateTrainingJob requests with tags, as POST /add-job takes them. With a template each
+    contains only its differences: objects merge key by key, null removes."""
+
+
+ReadJob = tuple[Submission, dict[str, Any]] | InvalidRequest
+"""A job of a batch, or its faults."""
+
+
+def parse_batch(body: str | bytes) -> list[tuple[str, ReadJob]]:
+    """Read a batch: each job with its name as sent. Raises InvalidRequest if the whole cannot be
+    read; the faults of one job are its own."""
+    value = json_object(body, "a batch: jobs, and a template if you like", most=LARGEST_BODY)
+    try:
+        read = BatchBody.model_validate(value)
+    except ValidationError as error:
+        raise invalid(error) from None
+    sent = len(body.encode() if isinstance(body, str) else body)
+    shared = {"template": read.template}
+    check_growth(shared, members=len(read.jobs), sent=sent, what="batch")
+    check = RequestCheck()
+    return [_job(read.template or {}, job, check) for job in read.jobs]
+
+
+def _job(template: Json, patch: object, check: RequestCheck) -> tuple[str, ReadJob]:
+    if not isinstance(patch, Mapping):
+        return "", InvalidRequest("a job must be a JSON object: a CreateTrainingJob request")
+    request = merged(template, patch)
+    name = request.get("TrainingJobName")
+    shown = name[: names.LONGEST] if isinstance(name, str) else ""
+    try:
+        return shown, parse_submission(request, check)
+    except InvalidRequest as error:
+        return shown, error
+
+
 def expanded(template: Json | None, members: Sequence[Json]) -> list[dict[str, Any]]:
     """The members as whole requests. What a member shares with the template is the same object, not
     a copy. The caller checks first how large they become (`check_growth`)."""
     return [merged(template or {}, member) for member in members]
 
 
-def check_growth(shared: Json, *, members: int, sent: int) -> None:
+def check_growth(shared: Json, *, members: int, sent: int, what: str = "group") -> None:
     """Check what a body of `sent` bytes becomes when each of its members gets what they share: the
     values of `shared`, by the body's field. Takes time for the shared values alone. Raises
     InvalidRequest with the largest of these fields."""
@@ -43,10 +100,10 @@ def check_growth(shared: Json, *, members: int, sent: int) -> None:
     if (together := _together(sum(sizes.values()), members, sent)) > most or size > MAX_BODY:
         raise InvalidRequest(
             f"the {largest} has {size:,} bytes, which is too much for {members:,} members: the "
-            f"group would become {together:,} bytes, and the limit is {most:,}: {MOST_GROWTH} "
+            f"{what} would become {together:,} bytes, and the limit is {most:,}: {MOST_GROWTH} "
             f"times the {sent:,} bytes of the body, at least {MAX_BODY:,} and at most "
             f"{LARGEST_EXPANDED:,}. Move large values to S3, write some members whole, or submit "
-            "several groups",
+            "fewer at once",
             field=largest,
         )
 

@@ -10,7 +10,8 @@ from pydantic import Field
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.reasons import Reason
 from slotq_core.timestamps import iso
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.groups.sweep import SweepView
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.reasons import ReasonView, reason_view

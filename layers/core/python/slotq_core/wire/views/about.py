@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 
 
 class FindingView(BaseModel):

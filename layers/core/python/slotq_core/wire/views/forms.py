@@ -38,13 +38,13 @@ _FORMS: Mapping[str, _Form] = {
     "bool": _AS_IT_IS,
     "Moment": _Form(iso, from_iso),
     "Duration": _Form(seconds, milliseconds),
-    "Demand": _Form(dict, Demand),
+    "Demand": _Form(lambda demand: dict(demand.items()), Demand),
     "tuple[str, ...]": _Form(list, tuple),
     "tuple[Moment, ...]": _Form(
         lambda moments: [*map(iso, moments)], lambda texts: tuple(map(from_iso, texts))
     ),
     "tuple[tuple[str, Demand], ...]": _Form(
-        lambda pairs: {name: dict(amounts) for name, amounts in pairs},
+        lambda pairs: {name: dict(amounts.items()) for name, amounts in pairs},
         lambda said: tuple((name, Demand(amounts)) for name, amounts in said.items()),
     ),
     "tuple[tuple[str, float], ...]": _Form(dict, lambda said: tuple(said.items())),

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
 

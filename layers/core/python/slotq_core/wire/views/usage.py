@@ -11,7 +11,8 @@ from slotq_core.model.attempts import Beneficiary
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.usage.amounts import BY, Amounts, Totals, UsageGroup, field_of, group_of, waits_of
 from slotq_core.usage.attempt_use import AttemptUse
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
 
 
 class WaitsView(BaseModel):

@@ -482,24 +482,66 @@ def set_turn(next_at: int) -> Expression:
     }
 
 
-def next_revision(seen: int, digest: str, sharing: str) -> Expression:
+def next_revision(seen: int, digest: str, document: str, mark: str = "") -> Expression:
     """Raise the configuration's revision, and record the digest of the new configuration and its
-    document of departments and projects. Condition: the configuration has not changed since it was
-    read. `seen` 0: the revision is missing or unreadable."""
-    if seen:
-        condition, values = "revision = :seen", {":seen": _number(seen)}
-    else:
-        condition, values = "NOT attribute_type(revision, :number)", {":number": _text("N")}
+    document. Conditions: the configuration has not changed since it was read, and is not being
+    changed in parts; with `mark`, by nobody else than who has set this mark, which goes.
+    `seen` 0: the revision is missing or unreadable."""
+    build = "SET revision = :next, digest = :digest, sharing = :sharing"
+    condition, values = _revision_is(seen)
+    own = {":mark": _text(mark)} if mark else {}
+    free = "changing = :mark" if mark else "attribute_not_exists(changing)"
     return {
-        "UpdateExpression": "SET revision = :next, digest = :digest, sharing = :sharing",
-        "ConditionExpression": condition,
+        "UpdateExpression": f"{build} REMOVE changing" if mark else build,
+        "ConditionExpression": f"{condition} AND {free}",
         "ExpressionAttributeValues": {
             **values,
+            **own,
             ":next": _number(seen + 1),
             ":digest": _text(digest),
-            ":sharing": _text(sharing),
+            ":sharing": _text(document),
         },
     }
+
+
+def _revision_is(seen: int) -> tuple[str, dict[str, Any]]:
+    if seen:
+        return "revision = :seen", {":seen": _number(seen)}
+    return "NOT attribute_type(revision, :number)", {":number": _text("N")}
+
+
+def begin_change(seen: int, mark: str) -> Expression:
+    """Mark that the configuration is being changed in parts. Conditions: it has not changed since
+    it was read, and nobody else is changing it."""
+    condition, values = _revision_is(seen)
+    return {
+        "UpdateExpression": "SET changing = :mark",
+        "ConditionExpression": f"{condition} AND attribute_not_exists(changing)",
+        "ExpressionAttributeValues": {**values, ":mark": _text(mark)},
+    }
+
+
+def take_over_change(before: str, mark: str) -> Expression:
+    """Replace the mark of a handler that has died by one's own, before taking its parts back: that
+    handler can do nothing any more. Condition: nobody else was faster."""
+    return {
+        "UpdateExpression": "SET changing = :mark",
+        "ConditionExpression": "changing = :before",
+        "ExpressionAttributeValues": {":before": _text(before), ":mark": _text(mark)},
+    }
+
+
+def change_goes_on(mark: str) -> Expression:
+    """Require that the change with this mark has neither ended nor been taken over."""
+    return {
+        "ConditionExpression": "changing = :mark",
+        "ExpressionAttributeValues": {":mark": _text(mark)},
+    }
+
+
+def end_change(mark: str) -> Expression:
+    """Remove the mark of a change whose parts are taken back. Condition: it is still there."""
+    return {"UpdateExpression": "REMOVE changing", **change_goes_on(mark)}
 
 
 def outdate_configuration() -> Expression:

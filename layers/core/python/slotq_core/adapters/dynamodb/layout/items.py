@@ -241,6 +241,11 @@ def marks_in(item: Mapping[str, Value]) -> int:
     return whole(item.get("holders", {"N": "0"}))
 
 
+def since_of(ledger: Mapping[str, Value]) -> int:
+    """Return the revision of the configuration from which the ledger holds; 0: any."""
+    return whole(ledger.get("since", {"N": "0"}))
+
+
 def free_of(ledger: Mapping[str, Value]) -> Demand | None:
     """Return what is free; None if the pool is not open and admits nothing."""
     return _amounts(ledger, _FREE) if free_attribute("slots") in ledger else None

@@ -59,8 +59,9 @@ def note_activity(activity: str) -> Expression:
     return build.expression()
 
 
-def open_pool(room: Demand) -> Expression:
+def open_pool(room: Demand, since: int = 0) -> Expression:
     """Open a pool that is new or was once removed. The pool is empty, so all of its room is free.
+    `since`: as in `resize_pool`.
 
     Condition: the pool is not open. ADD keeps the version rising across a removal and a return.
     """
@@ -68,11 +69,12 @@ def open_pool(room: Demand) -> Expression:
     build.require("attribute_not_exists(free_slots)")
     for resource, amount in {"slots": 0, **room}.items():
         build.set(free_attribute(resource), amount)
+    build.since(since)
     build.add("version", 1)
     return build.expression()
 
 
-def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
+def reopen_pool(room: Demand, resources: Iterable[str], seen: int, since: int = 0) -> Expression:
     """Reopen a pool whose definition was lost, but not its ledger: `room` is free of each resource.
 
     Condition: the ledger has not changed since it was read.
@@ -81,29 +83,51 @@ def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression
     build.require(f"version = {build.value(seen)}")
     for resource in sorted(resources):
         build.set(free_attribute(resource), room[resource])
+    build.since(since)
     build.add("version", 1)
     return build.expression()
 
 
-def resize_pool(gained: Demand) -> Expression:
+def take_back_pool(room: Demand | None, resources: Iterable[str], seen: int) -> Expression:
+    """Give a pool the room again that it has under the configuration, after a change in parts that
+    did not come to its end. `room` None: the pool is not configured, and admits nothing.
+
+    Condition: the ledger has not changed since it was read.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    for resource in sorted(resources):
+        if room is None:
+            build.remove(free_attribute(resource))
+            build.remove(foreign_attribute(resource))
+        else:
+            build.set(free_attribute(resource), room[resource])
+    build.remove("since")
+    build.add("version", 1)
+    return build.expression()
+
+
+def resize_pool(gained: Demand, since: int = 0) -> Expression:
     """Resize a pool: free changes by the difference, and falls below 0 if use exceeds the new
     capacity.
 
-    The caller's condition on the configuration's revision guarantees that the old capacity still
-    holds.
+    The caller's condition on the configuration's revision, or on the mark of a change in parts,
+    guarantees that the old capacity still holds. `since`: the revision from which the ledger holds,
+    if the same transaction does not raise it: whoever has read an earlier one decides nothing.
     """
     build = _Builder()
     for resource, amount in gained.items():
         build.add(free_attribute(resource), amount)
+    build.since(since)
     build.add("version", 1)
     return build.expression()
 
 
-def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
+def close_pool(room: Demand, used: Demand, foreign: Demand, since: int = 0) -> Expression:
     """Close a pool: no job may run there, and without `free_*` the pool admits nothing.
 
     `used` and `foreign` name the resources that the ledger has counted so far; the used amount of
-    each must be 0.
+    each must be 0. `since`: as in `resize_pool`.
     """
     build = _Builder()
     for resource in sorted({"slots", *room, *used, *foreign}):
@@ -111,6 +135,7 @@ def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
         build.require(f"(attribute_not_exists({counted}) OR {counted} = {build.value(0)})")
         build.remove(free_attribute(resource))
         build.remove(foreign_attribute(resource))
+    build.since(since)
     build.add("version", 1)
     return build.expression()
 
@@ -156,6 +181,10 @@ class _Builder:
 
     def set(self, attribute: str, amount: int) -> None:
         self._clause("SET", f"{self.name(attribute)} = {self.value(amount)}")
+
+    def since(self, revision: int) -> None:
+        if revision:
+            self.set("since", revision)
 
     def set_text(self, attribute: str, text: str) -> None:
         placeholder = f":v{len(self._values)}"

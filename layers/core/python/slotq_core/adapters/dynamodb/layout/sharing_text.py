@@ -1,4 +1,5 @@
-"""The stored form of departments, projects and operators: compact JSON, compressed.
+"""The stored form of departments, projects and operators, and of many pools: compact JSON,
+compressed.
 
 Values that are the model's defaults are left out, so a value that a later version adds costs
 nothing where nobody uses it.
@@ -8,14 +9,17 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any, TypeVar
 
+from slotq_core.adapters.dynamodb.layout.items import pool_of
+from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.notices import Digest, JobEvent, Notification, Receiver
+from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Prescription, Project
 from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
 from slotq_core.model.users import PriorityClass, User, UserGroup
@@ -24,18 +28,24 @@ T = TypeVar("T")
 Reader = Callable[[Any], Any]
 
 
-def packed(sharing: Sharing) -> bytes:
-    """Return the stored form; equal contents have equal forms."""
-    text = json.dumps(_written(sharing), sort_keys=True, separators=(",", ":"))
+def packed(sharing: Sharing, pools: Sequence[Pool] | None = None) -> bytes:
+    """Return the stored form; equal contents have equal forms. `pools` None: they have items of
+    their own. An earlier version refuses a form with pools, so it decides nothing without them."""
+    contents = _written(sharing)
+    if pools is not None:
+        contents["pools"] = [write(pool) for pool in pools]
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
     return zlib.compress(text.encode(), 9)
 
 
-def unpacked(data: bytes) -> Sharing:
+def unpacked(data: bytes) -> tuple[Sharing, tuple[Pool, ...] | None]:
     """Return the contents. Raises ValueError, also for what only a later version understands."""
     try:
-        return _sharing(json.loads(zlib.decompress(data)))
+        contents = json.loads(zlib.decompress(data))
+        pools = contents.pop("pools", None)
+        return _sharing(contents), None if pools is None else tuple(map(pool_of, pools))
     except (zlib.error, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"departments and projects cannot be read: {error}") from None
+        raise ValueError(f"the document cannot be read: {error}") from None
 
 
 def _written(value: Any) -> Any:

@@ -14,7 +14,7 @@
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
     LINES               <line>                    a line that may have jobs: its touches and bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders,
-                                                  activity
+                                                  activity; `since`, the revision that it awaits
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
@@ -24,15 +24,18 @@
                                                   0.2.0 named no project: YIELD#<rank>#<user>
     DUE                 <moment>#<job>            a copy of a job in back-off, or of one whose end
                                                   has not notified its dependents yet
-    CONFIG              POOL#<pool>               a pool's definition and its position
+    CONFIG              POOL#<pool>               a pool's definition and its position, unless the
+                                                  pools are in the document
     CONFIG              REVISION                  raised with each change of the configuration, with
                                                   its `digest`; `repairs`; all callers' use of the
                                                   limits at the last audit (`waiting`, `lines`);
-                                                  `groupDecisions`, and `inParts` while PARTS exists
+                                                  `groupDecisions`, and `inParts` while PARTS
+                                                  exists; `changing` while it changes in parts
     CONFIG              LIMITS                    the limits of callers and of the queue
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
-    CONFIG              SHARING#<hash>#<00>       departments, projects and operators: a document
-                                                  that never changes; REVISION names the current one
+    CONFIG              SHARING#<hash>#<00>       departments, projects and operators, and many
+                                                  pools: a document that never changes; REVISION
+                                                  names the current one
     GROUP#<group>       GROUP                     a group: its rules and the names of its members
     OPENING             <group>                   a group's submission until its record is kept
     PARTS               PARTS                     a decision about a group that is not finished yet

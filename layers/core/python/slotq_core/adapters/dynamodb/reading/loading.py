@@ -17,7 +17,7 @@ from typing import Protocol
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
-from slotq_core.adapters.dynamodb.held_slots import Holders
+from slotq_core.adapters.dynamodb.held_slots import NOT_COMING, Holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import in_parts_of
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, parsed
@@ -46,6 +46,7 @@ from slotq_core.ports.usage import UsageBook
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
 
+_CHANGING = "the configuration is being changed; nothing starts until that is done"
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
 _AT_ONCE = 25
@@ -63,8 +64,16 @@ class _Capacity:
     """With their health, and the slots of foreign training jobs."""
     holders: Mapping[str, Holders]
     spent: Spending
-    undecidable: str
+    lost: str
+    """Why the configuration is not whole; usually empty."""
+    awaiting: bool
+    """Whether the ledgers of pools await a later configuration."""
     """Why nothing may be decided; usually empty."""
+
+    @property
+    def undecidable(self) -> str:
+        """Why nothing may be decided; usually empty."""
+        return self.lost or (_CHANGING if self.awaiting else "")
 
     @property
     def sharing(self) -> Sharing:
@@ -230,8 +239,8 @@ class DynamoWorlds:
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)
-        if capacity.undecidable:  # No caller may see the queue without its projects.
-            raise ConfigurationLost(capacity.undecidable)
+        if capacity.lost:  # No caller may see the queue without its projects.
+            raise ConfigurationLost(capacity.lost)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         read = self._waiting.all_jobs([line.name for line in lines], sieve)
         due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
@@ -264,17 +273,32 @@ class DynamoWorlds:
         configured, undecidable = self._configuration.read_through(sieve)
         pools, holders = [], {}
         all_read = self._held.read(configured.pools, now)
-        for pool, (read, foreign, poison) in zip(configured.pools, all_read, strict=True):
-            sieve.add(poison)
+        awaiting = []
+        for pool, (read, occupied, poison) in zip(configured.pools, all_read, strict=True):
+            awaits = read.since > configured.revision
+            sieve.add(() if awaits else poison)
+            awaiting += [pool.name] if awaits else []
             holders[pool.name] = read
+            foreign = read.foreign + read.kept if awaits else occupied
             pools.append(replace(pool, foreign=foreign, health=read.health))
+        if awaiting:
+            self._note_unmade(awaiting, configured, sieve)
         return _Capacity(
             configuration=configured,
             pools=tuple(pools),
             holders=holders,
             spent=spending(configured, self._usage, now),
-            undecidable=undecidable,
+            lost=undecidable,
+            awaiting=bool(awaiting),
         )
+
+    def _note_unmade(self, pools: Sequence[str], seen: Configuration, sieve: Sieve) -> None:
+        """Note the ledgers of these pools, which await a later revision, as wrong if nobody is
+        making that revision, and it has not been made since."""
+        now = self._configuration.read()
+        if not now.changing and now.revision <= seen.revision:
+            for name in pools:
+                sieve.note(table.ledger_key(name), NOT_COMING)
 
     def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
         """Return the first items of a partition. `asked`: its key, and how many; None: all."""

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
-from slotq_core.adapters.dynamodb.held_slots import Holders, disagreement, read_holders
+from slotq_core.adapters.dynamodb.held_slots import (
+    NOT_COMING,
+    Holders,
+    disagreement,
+    read_holders,
+)
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     NEW_AGE,
@@ -25,7 +30,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     write_held,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import poison_of, whole_copy, whole_job
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, poison_of, whole_copy, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.transactions import (
     Action,
@@ -208,12 +213,20 @@ class Ledgers:
         unreadable, the used amount is unknown, and the ledger stays as it is."""
         partition = expressions.partition(table.pool_partition(name))
         for _ in range(TRIES):
-            pool = self._configuration.definition(name)
+            configuration = self._configuration.read_through(Sieve())[0]
+            pool = next((pool for pool in configuration.pools if pool.name == name), None)
             items = [*self._calls.query(partition)]
             if items != [*self._calls.query(partition)]:
                 continue
             read = read_holders(items)
             wrong = disagreement(read, pool.capacity if pool else None)
+            if read.since > configuration.revision:
+                now = self._configuration.read()
+                if now.changing:  # Who makes the change, or takes it back, sets the ledger.
+                    return []
+                if now.revision > configuration.revision:
+                    continue
+                wrong = wrong or NOT_COMING
             mends = mend and not read.unreadable_copies
             if wrong and mends:
                 try:

@@ -1,15 +1,19 @@
-"""DynamoDB's expressions: as much of their language as the store speaks, read once and kept.
+"""DynamoDB's expressions: the part of their language that the queue uses, parsed once.
 
 A condition becomes a function of an item and the placeholders' values; an update becomes a function
-that makes the new item of the old one. What is not understood is refused, never passed over, and a
-placeholder that is not used is refused as DynamoDB refuses it.
+that turns the old item into the new one; a key condition becomes the range of sort keys to read.
+What is not understood is refused, never ignored.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 Value = Mapping[str, Any]
@@ -21,19 +25,81 @@ Condition = Callable[[Item, Names, Values], bool]
 Operand = Callable[[Item, Names, Values], Value | None]
 Update = Callable[[dict[str, Value], Names, Values], None]
 Step = Callable[[dict[str, Value], Item, Names, Values], object]
+Place = tuple[str, str, str]
+"""An item's place in a partition: its sort key there, then its key in the table."""
+KeyPart = tuple[Name, str, Sequence[Operand]]
+"""A part of a key condition: attribute, sign, values."""
 
 _TOKEN = re.compile(r"\s*(<>|<=|>=|[=<>(),+\-]|[:#]?[A-Za-z_][A-Za-z0-9_-]*)")
 _COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 _CLAUSES = {"SET", "ADD", "REMOVE"}
+_FUNCTIONS = {"if_not_exists"}
+_ABSENT = "The provided expression refers to an attribute that does not exist in the item"
 
 
 class NotUnderstood(Exception):
     """The expression is malformed or not supported here."""
 
 
+class WrongOperand(Exception):
+    """An update needs another value than the item has."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The part of a partition that a key condition names."""
+
+    partition: str
+    sign: str = ""
+    """The condition on the sort key, if any."""
+    low: str = ""
+    high: str = ""
+
+    def span(self, places: Sequence[Place]) -> tuple[int, int]:
+        """Where the range begins and ends in a partition's sorted places."""
+        sort, low = itemgetter(0), self.low
+        first, after = bisect_left(places, low, key=sort), bisect_right(places, low, key=sort)
+        match self.sign:
+            case "=":
+                return first, after
+            case "<" | "<=":
+                return 0, first if self.sign == "<" else after
+            case ">" | ">=":
+                return after if self.sign == ">" else first, len(places)
+            case "BETWEEN":
+                return first, bisect_right(places, self.high, key=sort)
+            case "begins_with":
+                length = len(low)
+                return first, bisect_right(places, low, key=lambda place: place[0][:length])
+        return 0, len(places)
+
+
+@cache
+def key_condition(text: str) -> Callable[[tuple[str, str], Names, Values], KeyRange]:
+    """Parse a key condition. The result takes the names of the partition key and the sort key."""
+    reader = _Reader(text)
+    parts = [reader.key_part()]
+    while reader.accept("AND"):
+        parts.append(reader.key_part())
+    reader.end()
+
+    def made(keys: tuple[str, str], names: Names, values: Values) -> KeyRange:
+        said: dict[str, tuple[str, list[str]]] = {}
+        for name, sign, operands in parts:
+            found = [operand({}, names, values) or {} for operand in operands]
+            said[name(names)] = sign, [value.get("S", "") for value in found]
+        sign, (partition, *_) = said.pop(keys[0], ("", [""]))
+        if sign != "=" or not said.keys() <= {keys[1]}:
+            raise NotUnderstood("Query key condition not supported")
+        sign, limits = said.get(keys[1], ("", [""]))
+        return KeyRange(partition, sign, limits[0], limits[-1])
+
+    return made
+
+
 @cache
 def condition(text: str) -> Condition:
-    """Parse a condition, filter or key condition."""
+    """Parse a condition or a filter."""
     reader = _Reader(text)
     read = reader.disjunction()
     reader.end()
@@ -136,17 +202,26 @@ class _Reader:
                 return lambda item, names, values: _begins(
                     whole(item, names, values), prefix(item, names, values)
                 )
+            case "contains":
+                whole, part = self.arguments(2)
+                return lambda item, names, values: _contains(
+                    whole(item, names, values), part(item, names, values)
+                )
         return self.comparison()
 
     def arguments(self, count: int) -> list[Operand]:
         self.take()
+        found = self.operands()
+        if len(found) != count:
+            raise NotUnderstood(f"{self.text!r}: {count} arguments were expected")
+        return found
+
+    def operands(self) -> list[Operand]:
         self.take("(")
         found = [self.operand()]
         while self.accept(","):
             found.append(self.operand())
         self.take(")")
-        if len(found) != count:
-            raise NotUnderstood(f"{self.text!r}: {count} arguments were expected")
         return found
 
     def comparison(self) -> Condition:
@@ -159,13 +234,37 @@ class _Reader:
                 compare(">=", left(item, names, values), low(item, names, values))
                 and compare("<=", left(item, names, values), high(item, names, values))
             )
-        sign = self.take()
-        if sign not in _COMPARISONS:
-            raise NotUnderstood(f"{self.text!r}: what is {sign!r}?")
-        right = self.operand()
+        if self.accept("IN"):
+            members = self.operands()
+            return lambda item, names, values: any(
+                compare("=", left(item, names, values), member(item, names, values))
+                for member in members
+            )
+        sign, right = self.sign(), self.operand()
         return lambda item, names, values: compare(
             sign, left(item, names, values), right(item, names, values)
         )
+
+    def sign(self) -> str:
+        sign = self.take()
+        if sign not in _COMPARISONS:
+            raise NotUnderstood(f"{self.text!r}: what is {sign!r}?")
+        return sign
+
+    def key_part(self) -> KeyPart:
+        if self.accept("begins_with".upper()):
+            self.take("(")
+            name = self.attribute()
+            self.take(",")
+            prefix = self.operand()
+            self.take(")")
+            return name, "begins_with", [prefix]
+        name = self.attribute()
+        if self.accept("BETWEEN"):
+            low = self.operand()
+            self.take("AND")
+            return name, "BETWEEN", [low, self.operand()]
+        return name, self.sign(), [self.operand()]
 
     # --- operands
 
@@ -173,7 +272,7 @@ class _Reader:
         token = self.take()
         if token.startswith(":"):
             return lambda _item, _names, values: values[token]
-        if token == "if_not_exists":
+        if token in _FUNCTIONS:
             self.at -= 1
             here, otherwise = self.arguments(2)
 
@@ -204,11 +303,8 @@ class _Reader:
 
 def _added(left: Operand, right: Operand, sign: int) -> Operand:
     def added(item: Item, names: Names, values: Values) -> Value:
-        return {
-            "N": str(
-                _number(left(item, names, values)) + sign * _number(right(item, names, values))
-            )
-        }
+        one, other = left(item, names, values), right(item, names, values)
+        return _as_value(_number(one) + sign * _number(other))
 
     return added
 
@@ -217,7 +313,7 @@ def _assigning(name: Name, value: Operand) -> Step:
     def assign(item: dict[str, Value], before: Item, names: Names, values: Values) -> None:
         found = value(before, names, values)
         if found is None:
-            raise NotUnderstood("an attribute of the expression is not in the item")
+            raise WrongOperand(_ABSENT)
         item[name(names)] = found
 
     return assign
@@ -226,7 +322,7 @@ def _assigning(name: Name, value: Operand) -> Step:
 def _counting(name: Name, value: Operand) -> Step:
     def count(item: dict[str, Value], before: Item, names: Names, values: Values) -> None:
         was = before.get(name(names), {"N": "0"})
-        item[name(names)] = {"N": str(_number(was) + _number(value(before, names, values)))}
+        item[name(names)] = _as_value(_number(was) + _number(value(before, names, values)))
 
     return count
 
@@ -291,18 +387,38 @@ def compare(sign: str, left: Value | None, right: Value | None) -> bool:
 
 
 def _comparable(value: Value) -> Any:
-    ((kind, what),) = value.items()
-    return int(what) if kind == "N" else what.encode() if kind == "S" else what
+    ((kind, content),) = value.items()
+    return number_of(content) if kind == "N" else content
 
 
-def _number(value: Value | None) -> int:
-    if value is None or "N" not in value:
-        raise NotUnderstood("a number was expected")
-    return int(value["N"])
+def number_of(text: str) -> int | Decimal:
+    """Raises ValueError or decimal.InvalidOperation."""
+    return int(text) if text.lstrip("-").isdecimal() else Decimal(text)
+
+
+def _number(value: Value | None) -> int | Decimal:
+    if value is None:
+        raise WrongOperand(_ABSENT)
+    if "N" not in value:
+        raise WrongOperand("An operand in the update expression has an incorrect data type")
+    return number_of(value["N"])
+
+
+def _as_value(number: int | Decimal) -> Value:
+    return {"N": str(number) if isinstance(number, int) else f"{number:f}"}
 
 
 def _begins(whole: Value | None, prefix: Value | None) -> bool:
     return bool(whole and prefix and str(whole.get("S", "")).startswith(prefix["S"]))
+
+
+def _contains(whole: Value | None, part: Value | None) -> bool:
+    if whole is None or part is None:
+        return False
+    ((kind, content),) = part.items()
+    if kind == "S" and "S" in whole:
+        return content in whole["S"]
+    return content in whole.get(f"{kind}S", ()) or part in whole.get("L", ())
 
 
 def _tokens(text: str) -> Iterator[str]:
