@@ -431,8 +431,8 @@ def _refusals_are_believed() -> AbstractContextManager[Any]:
 def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
     right = pool_lessons.Lessons._refused
 
-    def wrong(self: Any, known: Any, pool: str, role: str, action: str, message: str) -> bool:
-        return right(self, known, pool, EVERYBODY, action, message)
+    def wrong(self: Any, known: Any, pool: str, _: str, *said: str) -> bool:
+        return right(self, known, pool, EVERYBODY, *said)
 
     return patch.object(pool_lessons.Lessons, "_refused", wrong)
 
