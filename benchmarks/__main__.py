@@ -24,12 +24,15 @@ from benchmarks.live import (
     burst,
     classic,
     cpu,
+    emulator,
     groups,
     life,
     limits,
     many,
+    open_page,
     passes,
     projects,
+    shapes,
     submissions,
 )
 
@@ -71,10 +74,12 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
+        "shapes": lambda: shapes.measure(short=short),
         "groups": groups.measure,
         "many at once": many.measure,
         "batches": groups.measure_batches,
         "life": life.measure,
+        "open page": lambda: open_page.measure(short=short),
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=runs, short=short),
         "cold start": lambda: cold_start.measure(
@@ -85,6 +90,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
     if not short:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
+        parts["emulator"] = emulator.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
     return parts

@@ -64,10 +64,14 @@ Rows = Iterator[Sequence[str]]
 
 
 def _promises(versions: Versions) -> Rows:
-    yield ["", *versions, "must reach"]
-    for promise in PROMISES:
-        values = [promise.value(parts) for parts in versions.values()]
-        yield [promise.what, *map(_text, values), promise.bound]
+    values = {
+        version: found
+        for version, parts in versions.items()
+        if any(found := [promise.value(parts) for promise in PROMISES])
+    }
+    yield ["", *values, "must reach"]
+    for number, promise in enumerate(PROMISES):
+        yield [promise.what, *(_text(found[number]) for found in values.values()), promise.bound]
 
 
 def _passes(versions: Versions) -> Rows:
@@ -118,6 +122,14 @@ def _project_passes(versions: Versions) -> Rows:
             yield [f"{name}: {kind}", *_cells(versions, path, _MUCH)]
 
 
+def _shapes(versions: Versions) -> Rows:
+    """Each kind of pass, in each shape of queue."""
+    yield ["", *_MUCH.values()]
+    for name, kinds in _now(versions)["shapes"].items():
+        for kind in kinds:
+            yield [f"{name}: {kind}", *_cells(versions, ("shapes", name, kind), _MUCH)]
+
+
 def _project_submissions(versions: Versions) -> Rows:
     yield ["", *_MUCH.values()]
     for name in _now(versions)["projects"]["submissions"]:
@@ -133,6 +145,24 @@ def _life(versions: Versions) -> Rows:
             times = f"{call['times']} × " if call["times"] > 1 else ""
             units = [_text(call["read_units"]), _text(call["write_units"])]
             yield ["" if number else step, times + call["call"], call["items"], *units]
+
+
+def _open_page(versions: Versions) -> Rows:
+    names = {"calls": "calls", "read_units": "read units", "kilobytes": "KB before compression"}
+    yield ["in a minute", *names.values()]
+    for name, looks in _now(versions)["open page"].items():
+        for look in looks:
+            yield [f"{name}: {look}", *_cells(versions, ("open page", name, look), names)]
+
+
+def _emulator(versions: Versions) -> Rows:
+    """The emulator's CPU, and that of the commands that call it."""
+    heads = [f"{name}: {who}" for name in versions for who in ("emulator", "client")]
+    yield ["CPU seconds", *heads]
+    for what in _now(versions)["emulator"]:
+        found = [_at(parts, ("emulator", what)) for parts in versions.values()]
+        rows = [figures if isinstance(figures, Mapping) else {} for figures in found]
+        yield [what, *(_text(row.get(who)) for row in rows for who in ("emulator", "client"))]
 
 
 def _classic(versions: Versions) -> Rows:
@@ -237,10 +267,13 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "kinds of pass": ("passes", _kinds),
     "many at once": ("many at once", _many),
     "project passes": ("projects", _project_passes),
+    "shapes": ("shapes", _shapes),
     "cpu": ("cpu", _cpu),
     "submissions": ("submissions", _submissions),
     "project submissions": ("projects", _project_submissions),
     "life": ("life", _life),
+    "open page": ("open page", _open_page),
+    "emulator": ("emulator", _emulator),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
     "plans": ("plans", _plans),

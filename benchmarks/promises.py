@@ -37,7 +37,9 @@ class Promise:
 ENDS_AND_STARTS = "500 ends found by one tick, and as many starts"
 _LINES = ("passes", "2,000 lines", "one decision")
 _PROJECTS = ("projects", "passes", "*")
+_OPEN = ("open page", "5,000 waiting, 100 lines", "*")
 _SHARED = ("projects", "submissions", "*")
+_EVERYTHING = ("shapes", "50 projects with everything, 20 pools, 122 groups", "one decision")
 PROMISES = (
     Promise("calls of a submission, at any queue", ("submissions", "*", "first", "calls"), 5),
     Promise(
@@ -62,9 +64,21 @@ PROMISES = (
         ("many at once", ENDS_AND_STARTS, "rounds"),
         150,
     ),
+    Promise("rounds, 30 urgent jobs evict", ("many at once", "30 urgent jobs evict", "rounds"), 40),
+    Promise("its calls", ("many at once", "30 urgent jobs evict", "calls"), 250),
+    Promise("rounds, 50 projects with everything and 122 groups", (*_EVERYTHING, "rounds"), 16),
+    Promise("its calls, one decision", (*_EVERYTHING, "calls"), 60),
+    Promise("calls of a quiet pass, 200 pools", ("shapes", "200 pools", "quiet", "calls"), 15),
+    Promise(
+        "calls of a quiet pass, 1,505 lines over permutations of 5 pools",
+        ("shapes", "1,505 lines over permutations of 5 pools", "quiet", "calls"),
+        30,
+    ),
+    Promise("rounds, the worst of all shapes", ("shapes", "*", "one decision", "rounds"), 20),
     Promise("calls of 1,000 single jobs in a batch", ("batches", "*", "calls"), 200),
     Promise("write units of each", ("batches", "*", "write_units_of_one"), 10),
     Promise("calls of a job's life", ("life", "calls"), 30),
+    Promise("read units of an open page in a minute, 5,000 wait", (*_OPEN, "read_units"), 300),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False
     ),

@@ -8,6 +8,7 @@ sharing      the projects that share a queue, their people
 passes       what a pass costs
 submissions  what a submission costs
 projects     both, in queues that many projects share
+shapes       passes in queues of any shape, and a search for the worst
 groups       what the submission of a group costs
 life         a job's life call by call
 classic      the design that scans, sorts and lists, beside ours

@@ -60,8 +60,9 @@ class _Direct(Transport):
         *,
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
+        known: str = "",
     ) -> HttpAnswer:
-        assert (method, path, query) == ("POST", "/jobs", None)
+        assert (method, path, query, known) == ("POST", "/jobs", None, "")
         answer = self._its.send({**sample("submit-jobs"), "body": (body or b"").decode()})
         return SimpleNamespace(
             status_code=answer["statusCode"], content=answer["body"].encode(), headers={}

@@ -73,10 +73,10 @@ def queue(size: Size) -> Iterator[Live]:
             _share(its, size.shared, size)
         for n in range(size.slots * size.pools):
             _run(its, _active(sample, n, size))
-        _fill(its.engine, [_waiting(sample, n, size) for n in range(size.waiting)])
+        fill_in(its.engine, [_waiting(sample, n, size) for n in range(size.waiting)])
         if size.urgent:
             urgent = replace(_waiting(sample, 0, size), name="urgent", priority=URGENT)
-            _fill(its.engine, [replace(urgent, demand=Demand(slots=size.slots))])
+            fill_in(its.engine, [replace(urgent, demand=Demand(slots=size.slots))])
         yield its
 
 
@@ -154,7 +154,7 @@ def _owned(job: Job, number: int, size: Size) -> Job:
     return replace(job, project=size.shared.project(number), submitter=person, person=person)
 
 
-def _fill(engine: Engine, jobs: list[Job]) -> None:
+def fill_in(engine: Engine, jobs: list[Job]) -> None:
     """Write waiting jobs with their lines and requests."""
     fill(engine, TABLE, jobs)
     table = engine.tables[TABLE]

@@ -126,6 +126,7 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
         raise Failed(f"{type(error).__name__}; see the log of request {request_id}") from None
     finally:
         announce()
+        announce_version()
 
 
 def route(event: Any) -> tuple[str, Handle]:
@@ -302,6 +303,17 @@ def announce() -> None:
     if lost := announced().send():
         logger.warning("state changes that were not announced", number=lost)
         count("NotAnnounced", lost)
+
+
+def announce_version() -> None:
+    """Move the queue's version if this invocation has changed something. If that fails, those who
+    ask what has changed learn of it a minute later at most (`api.tags`)."""
+    if not manager.cache_info().currsize:
+        return
+    try:
+        manager().announce()
+    except SlotQError as error:
+        logger.warning("the queue's version was not moved", error=type(error).__name__)
 
 
 def put_away(event: object, reason: str) -> dict[str, Any]:

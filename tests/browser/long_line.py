@@ -58,7 +58,13 @@ class LongLine:
         ]
 
     def call(
-        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, object] | None,
+        body: bytes | None,
+        known: str,
     ) -> Said:
         asked = query or {}
         if path == "/jobs" and "places" not in asked:

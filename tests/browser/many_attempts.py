@@ -95,10 +95,16 @@ class ManyAttempts(LongLine):
         ]
 
     def call(
-        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, object] | None,
+        body: bytes | None,
+        known: str,
     ) -> Said:
         if path != "/attempts":
-            return super().call(method, path, query=query, body=body)
+            return super().call(method, path, query=query, body=body, known=known)
         following = (query or {}).get("next", ["0"])
         assert isinstance(following, list)
         return Said(self._pages[int(following[0]) // A_PAGE])

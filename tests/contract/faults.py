@@ -21,12 +21,14 @@ def on(client: Any, event: str, handler: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def before_the_next(client: Any, operation: str, action: Callable[[], Any]) -> Iterator[None]:
-    """Let somebody else act just before the next call of that operation."""
-    actions = iter([action])
+def before_the_next(
+    client: Any, operation: str, action: Callable[[], Any], *, after: int = 0
+) -> Iterator[None]:
+    """Let somebody else act just before the next call of that operation, `after` others."""
+    actions = iter([*[None] * after, action])
 
     def interfere(**_: Any) -> None:
-        for each in actions:
+        if (each := next(actions, None)) is not None:
             each()
 
     with on(client, f"before-call.dynamodb.{operation}", interfere):

@@ -28,6 +28,8 @@ class Metered:
     def __init__(self) -> None:
         self._dynamo = InMemoryDynamo()
         self._dynamo.create_table(**table_definition("t"))
+        self.items_read: list[tuple[str, str]] = []
+        """The keys that BatchGetItem was asked for."""
         self.reset()
 
     def reset(self) -> None:
@@ -45,6 +47,10 @@ class Metered:
             self.rounds += 1
             answer = getattr(self._dynamo, operation)(**request)
             self.read_units += sum(_units(found) for found in _found(operation, answer))
+            for part in request.get("RequestItems", {}).values():
+                self.items_read += [
+                    (key["pk"]["S"], key["sk"]["S"]) for key in part.get("Keys", ())
+                ]
             return answer
 
         return call

@@ -18,7 +18,6 @@ from slotq_core.adapters.dynamodb.layout.table import (
     HISTORY,
     LINES,
 )
-from slotq_core.adapters.dynamodb.reading import pool_reading
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, Misconfigured, NameTaken
@@ -142,11 +141,7 @@ def apply_commit(store: Store, moves: list[tuple[float, float, str]], how: str) 
     [("emulator", seed) for seed in range(4)],
     indirect=["client"],
 )
-def test_memory_and_dynamodb_answer_alike(
-    client: Any, table: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if seed % 2:  # Every pool counts as large, so its jobs are kept from one load to the next.
-        monkeypatch.setattr(pool_reading, "LARGE", -1)
+def test_memory_and_dynamodb_answer_alike(client: Any, table: str, seed: int) -> None:
     chance = random.Random(seed)
     memory, dynamo = MemoryStore(), DynamoStore(client, table)
     for store in (memory, dynamo):

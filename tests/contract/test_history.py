@@ -61,6 +61,7 @@ def remove_expired(client: Any, table: str, chance: random.Random, share: float 
             client.delete_item(TableName=table, Key=key)
 
 
+@pytest.mark.parametrize("client", ["dynamodb-local"], indirect=True)
 def test_the_time_to_live_is_enabled_on_the_attribute(client: Any, table: str) -> None:
     client.update_time_to_live(**time_to_live(table))
     described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]

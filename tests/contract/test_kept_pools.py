@@ -1,4 +1,4 @@
-"""The jobs of a large pool are read again if something there has changed, and only then."""
+"""The items of a pool are read again if something there has changed, and only then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb.reading.pool_reading import KEPT_FOR, LARGE
+from slotq_core.adapters.dynamodb.reading.pool_reading import KEPT_FOR
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
@@ -36,14 +36,15 @@ from tests.contract.worlds import (
     waits,
 )
 
+LARGE = 12
+
 
 @pytest.fixture
 def many(dynamo: DynamoStore) -> list[Job]:
-    """A large pool's starting jobs, as a store has read and kept them."""
+    """A pool's starting jobs, as a store has read and kept them."""
     a_queue(dynamo, a_pool("p5", 2 * LARGE))
     jobs = [starts(dynamo, f"job{n:02d}") for n in range(LARGE + 1)]
-    for _ in range(2):  # The first load learns that the pool is large.
-        dynamo.worlds.load(NOW)
+    dynamo.worlds.load(NOW)
     return jobs
 
 
@@ -70,23 +71,56 @@ def seen_alike(kept: DynamoStore, truth: Truth) -> World:
     return world
 
 
-def test_an_unchanged_large_pool_costs_two_read_units(
+def test_an_unchanged_pool_costs_one_read_unit(
     dynamo: DynamoStore, many: list[Job], client: Any
 ) -> None:
     with measured(client) as meter:
         world = dynamo.worlds.load(NOW)
     assert world.snapshot.active == tuple(many)
-    assert Counter(meter.calls) == {"GetItem": 3, "Query": 3}
-    assert meter.read_units == 6
+    assert Counter(meter.calls) == {"BatchGetItem": 1, "Query": 3}
+    assert meter.read_units == 5, "the revision, the ledger, the lines, the line, the back-offs"
 
 
-def test_a_small_pool_is_read_as_a_whole(dynamo: DynamoStore, client: Any) -> None:
-    a_queue(dynamo)
-    starts(dynamo, "job1")
-    for _ in range(3):
+def test_pools_cost_one_call_for_a_hundred_and_one_for_each_that_changes(
+    dynamo: DynamoStore, other: DynamoStore, client: Any
+) -> None:
+    a_queue(dynamo, *[a_pool(f"pool-{n}") for n in range(45)])
+    dynamo.worlds.load(NOW)
+    for changed in range(4):
+        for number in range(changed):
+            other.health.set(f"pool-{number}", PoolHealth(errors=changed))
         with measured(client) as meter:
             dynamo.worlds.load(NOW)
-        assert Counter(meter.calls)["GetItem"] == 1, "the revision"
+        assert Counter(meter.calls) == {"BatchGetItem": 1, "Query": 2 + changed}
+
+
+def test_pools_read_together_are_not_all_read_again_at_one_moment(
+    dynamo: DynamoStore, client: Any
+) -> None:
+    a_queue(dynamo, *[a_pool(f"pool-{n}") for n in range(40)])
+    dynamo.worlds.load(NOW)
+    counts = []
+    for now in range(NOW, NOW + KEPT_FOR + 1, KEPT_FOR // 20):
+        with measured(client) as meter:
+            dynamo.worlds.load(now)
+        counts.append(Counter(meter.calls)["Query"] - 2)
+    assert sum(counts) == 40
+    assert max(counts) <= 5
+
+
+def test_a_decision_about_groups_never_rests_on_a_ledger_older_than_its_count(
+    dynamo: DynamoStore, other: DynamoStore, client: Any, many: list[Job]
+) -> None:
+    """The ledgers come with REVISION in one call. Where its count has changed, they may be older,
+    so they are read again."""
+    job = waits(other, "member")
+    other.decisions.commit([starting(job)], group_decisions=0)
+    with measured(client) as meter:
+        dynamo.worlds.load(NOW)
+    assert Counter(meter.calls)["BatchGetItem"] == 2
+    with measured(client) as meter:
+        dynamo.worlds.load(NOW)
+    assert Counter(meter.calls)["BatchGetItem"] == 1
 
 
 def accepted(job: Job) -> Change:
@@ -175,6 +209,7 @@ def test_unreadable_health_is_reported_by_each_load(
     dynamo: DynamoStore, many: list[Job], items: Table
 ) -> None:
     items.put(("POOL#p5", "HEALTH"), {"errors": text("some")})
+    items.change(by_hand.ledger(), facts={"N": "1"})
     for _ in range(2):
         assert [each.key for each in dynamo.worlds.load(NOW).poison] == ['["POOL#p5", "HEALTH"]']
 

@@ -13,7 +13,9 @@ import pytest
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest
+from slotq_core.lifecycle import move
 from slotq_core.model.access import Access
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
@@ -23,7 +25,7 @@ from slotq_core.operations.jobs.listing import ENDED, ORDER, ListCursor, questio
 from slotq_core.operations.jobs.lookup import JobLookup
 from slotq_core.operations.status import ANY_JOB, JobFilter, Status
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Mark
+from slotq_core.ports.stored import Change, Mark
 from slotq_core.wire.views.jobs import job_view, queue_view
 from tests.contract.metered import Metered
 from tests.contract.test_usage import StandingClock
@@ -58,7 +60,10 @@ def pages(
     """The pages, each with the text of the cursor of the next."""
     after = None
     for _ in range(100):
-        found, following = lookup(store).page(states, wanted, limit=limit, after=after, **asked)
+        page = lookup(store).page(states, wanted, limit=limit, after=after, **asked)
+        found, following = page.statuses, page.following
+        assert page.more == (following is not None)
+        assert page.examined >= len(found)
         yield found, following.text() if following else ""
         if following is None:
             return
@@ -133,14 +138,14 @@ def test_the_jobs_of_one_state_are_read_behind_a_mark(store: Store) -> None:
 def test_a_job_that_starts_between_two_pages_hides_no_other(store: Store) -> None:
     """The cursor's job, and one before it of the same moment, are gone when it is used."""
     some_jobs(store)
-    first, after = lookup(store).page([S.PENDING], ANY_JOB, limit=3)
-    assert [it.job.name for it in first] == ["early", "twin-a", "twin-b"]
+    first = lookup(store).page([S.PENDING], ANY_JOB, limit=3)
+    assert [it.job.name for it in first.statuses] == ["early", "twin-a", "twin-b"]
     for name in ("twin-a", "twin-b"):
         job = store.jobs.get(name)
         assert job
         commit(store, cancelling(job))
-    second, _ = lookup(store).page([S.PENDING], ANY_JOB, limit=9, after=after)
-    assert [it.job.name for it in second] == ["twin-c", "twin-d", "late"]
+    second = lookup(store).page([S.PENDING], ANY_JOB, limit=9, after=first.following)
+    assert [it.job.name for it in second.statuses] == ["twin-c", "twin-d", "late"]
 
 
 @pytest.mark.parametrize("with_places", [False, True])
@@ -166,9 +171,9 @@ def test_a_job_that_moves_while_a_list_is_read_is_in_it_once(
     monkeypatch.setattr(store.jobs, "by_entry", states_one_by_one)
     monkeypatch.setattr(store.jobs, "in_states", all_states)
     if with_places:
-        found, _ = lookup(store).first(None, ANY_JOB, limit=99)
+        found = lookup(store).first(None, ANY_JOB, limit=99).statuses
     else:
-        found, _ = lookup(store).page(limit=99)
+        found = lookup(store).page(limit=99).statuses
     names = [(it.job.name, it.job.state) for it in found]
     assert sorted(name for name, _ in names) == sorted(IN_ORDER)
     assert ("early", S.CANCELLED) in names
@@ -310,7 +315,7 @@ def cost(waiting: int, use: Callable[[Store], object]) -> tuple[int, int]:
 @pytest.mark.parametrize("limit", [20, 200])
 def test_the_cost_of_a_page_does_not_grow_with_the_queue(limit: int) -> None:
     def second(store: Store) -> None:
-        _, after = lookup(store).page([S.PENDING], ANY_JOB, limit=limit)
+        after = lookup(store).page([S.PENDING], ANY_JOB, limit=limit).following
         lookup(store).page([S.PENDING], ANY_JOB, limit=limit, after=after)
 
     short, long = cost(500, second), cost(4_000, second)
@@ -325,6 +330,124 @@ def test_the_cost_of_a_page_grows_with_the_page() -> None:
     few, some, many = (cost(2_000, first(limit))[0] for limit in (100, 200, 400))
     assert few < some < many
     assert abs((many - some) - 2 * (some - few)) <= 2, "in proportion, but for whole units"
+
+
+def many_lines(store: Store) -> None:
+    """Jobs of several lines that take turns in the order, active ones, and jobs in no line."""
+    a_queue(store, a_pool("p5", 9), a_pool("p4", 9))
+    for number in range(40):
+        pools = (("p5",), ("p4",), ("p5", "p4"))[number % 3]
+        demand = Demand(slots=1 + number % 2)
+        fields = {"priority": number % 4, "pools": pools, "demand": demand}
+        waits(store, f"job-{number:02}", entry_time=NOW + 7 * number % 13, **fields)
+    runs(store, "run", priority=2)
+    starts(store, "start", priority=3)
+    awaited = waits(store, "awaited", followed=True, priority=1)
+    waits(store, "after", after=(awaited.name,), depends_on=(awaited.name,), priority=9)
+    held = waits(store, "held", priority=9)
+    commit(store, Change(before=held, after=move(held, S.HELD, at=NOW)))
+    cancelled = waits(store, "gone")
+    commit(store, cancelling(cancelled))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 17, 41, 44, 45, 46, 47, 99])
+def test_the_first_jobs_are_those_of_the_whole_queue(store: Store, limit: int) -> None:
+    """In the same order, with the same places and reasons, however few are asked for."""
+    many_lines(store)
+    for bounded in (False, True):
+        if bounded:
+            store.worlds.load(NOW).keep_bounds()
+        whole = lookup(store).statuses()
+        first = lookup(store).first(None, ANY_JOB, limit=limit)
+        found, more = first.statuses, first.more
+        assert [(it.job, it.place) for it in found] == [
+            (it.job, it.place) for it in whole[: len(found)]
+        ]
+        assert len(found) == min(limit, len(whole))
+        assert more == (limit < len(whole))
+        assert [it.reason for it in found if it.place == 1] == [
+            it.reason for it in whole[: len(found)] if it.place == 1
+        ]
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted"),
+    [
+        ([S.PENDING], ANY_JOB),
+        ([S.RUNNING, S.HELD], ANY_JOB),
+        ([S.HELD, S.CANCELLED], ANY_JOB),
+        (None, JobFilter(pool="p4")),
+        (None, JobFilter(since=NOW + 9)),
+        ([S.PENDING], JobFilter(submitter="nobody")),
+        ([S.PENDING], JobFilter(projects=frozenset({""}))),
+    ],
+)
+def test_so_are_those_of_a_filter(
+    store: Store, states: list[JobState] | None, wanted: JobFilter
+) -> None:
+    many_lines(store)
+    whole = lookup(store).statuses(states, wanted)
+    for limit in (1, 4, 99):
+        first = lookup(store).first(states, wanted, limit=limit)
+        found, more = first.statuses, first.more
+        assert [it.job for it in found] == [it.job for it in whole[:limit]]
+        assert more == (limit < len(whole))
+
+
+def test_the_first_jobs_cost_what_is_shown() -> None:
+    def first(limit: int) -> Callable[[Store], object]:
+        return lambda store: lookup(store).first(None, ANY_JOB, limit=limit)
+
+    assert cost(500, first(40)) == cost(4_000, first(40))
+    few, many = cost(2_000, first(50))[0], cost(2_000, first(400))[0]
+    assert few < 30 < many < 120
+
+
+def test_a_caller_who_sees_few_jobs_gets_their_places_and_the_number_examined() -> None:
+    """Beyond the first in order, all jobs are read once, as cheaply as an index allows."""
+    metered = Metered()
+    store = metered.store()
+    a_queue(store)
+    others = [stored(NOW - 5_000_000 + number, f"job-{number:05}") for number in range(2_000)]
+    own = [replace(job, submitter=ADA) for job in others[::400]]
+    metered.fill([*others, *own])
+    lookup(store).first(None, ANY_JOB, limit=200)
+    metered.reset()
+    found = lookup(store).first(None, JobFilter(submitter=ADA), limit=200)
+    assert [it.place for it in found.statuses] == [1, 401, 801, 1201, 1601]
+    assert not found.more
+    assert found.examined == 2_000
+    assert metered.read_units < 400
+    assert lookup(store).first(None, ANY_JOB, limit=200).examined < 210
+
+
+@pytest.mark.parametrize("entered", [NOW - 10_000_000, NOW])
+def test_many_lines_that_take_turns_make_no_list_expensive(entered: int) -> None:
+    """A list reads lines once for each few of its jobs; then come the next jobs by entry. Of lines
+    whose jobs have just entered, it is not known which comes first."""
+    metered = Metered()
+    store = metered.store()
+    a_queue(store)
+    jobs = [
+        replace(stored(entered + number, f"job-{number:05}"), demand=Demand(slots=1 + number % 500))
+        for number in range(2_000)
+    ]
+    metered.fill(jobs)
+    for _ in range(3):
+        store.worlds.load(NOW).keep_bounds()
+    metered.reset()
+    first = lookup(store).first(None, ANY_JOB, limit=200)
+    found, more = first.statuses, first.more
+    assert more
+    assert [it.job.name for it in found] == [job.name for job in jobs[:200]]
+    placed = [it.place for it in found if it.place is not None]
+    assert placed == [*range(1, len(placed) + 1)]
+    assert (len(placed) > 20) == (entered < NOW)
+    assert metered.calls["query"] < 80
+    assert metered.read_units < 160
+    again = lookup(store).first(None, ANY_JOB, limit=1000).statuses
+    assert len(again) == 1000
+    assert sum(it.place is not None for it in again) >= 4 * len(placed)
 
 
 def long_jobs(number: int) -> Store:
@@ -347,9 +470,9 @@ def test_a_page_of_jobs_that_name_many_others_fits_into_an_answer() -> None:
         assert len(json.dumps(view.model_dump_json())) < 4_000_000
         seen |= {it.job.name for it in page}
     assert len(seen) == 1_000
-    first, more = lookup(store).first(None, ANY_JOB, limit=1_000)
-    view = queue_view(job_view(it.job, reason=it.reason) for it in first)
-    assert more
+    first = lookup(store).first(None, ANY_JOB, limit=1_000)
+    view = queue_view(job_view(it.job, reason=it.reason) for it in first.statuses)
+    assert first.more
     assert 1_000_000 < len(json.dumps(view.model_dump_json())) < 4_000_000
 
 

@@ -93,8 +93,9 @@ def test_the_lease_costs_two_small_writes_and_a_refusal_one(evented_client: Even
     manager = QueueManager(store=store, training=Training(), clock=Fixed(), notifier=Fixed())
     with measured(evented_client) as meter:
         manager.passes.run(holder="one")
-    first = ["GetItem", "Query"]  # the configuration's revision, and the configuration
-    queries = ["Query"] * (1 + 1 + 1)  # pool, lines, due
+    # The configuration's revision, the configuration, its pools' ledgers, the pool.
+    first = ["BatchGetItem", "Query", "BatchGetItem", "Query"]
+    queries = ["Query"] * (1 + 1)  # lines, due
     assert meter.calls == ["UpdateItem", *first, *queries, "UpdateItem"]
     with measured(evented_client) as meter:
         manager.passes.run(holder="one")

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+import pytest
+
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.errors import Conflict, SlotQError
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import PoolHealth
 from slotq_core.ports.store import Store
 from slotq_core.ports.training import Sighting
 from tests.contract.test_races import THREADS, at_once, won
-from tests.contract.worlds import NOW
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    cancelling,
+    commit,
+    runs,
+    waits,
+)
 
 LATER = NOW + 40_000
 YEAR = 365 * 86_400_000
@@ -238,3 +254,90 @@ def test_sightings_are_kept_until_forgotten(store: Store) -> None:
     store.health.forget("orphan")
     store.health.forget("never-seen")
     assert store.health.sightings() == (a_sighting("foreign"),)
+
+
+def moved(store: Store, change: Callable[[], object]) -> bool:
+    """Whether a handler's change moves the version, by its last call at the latest."""
+    before = store.scheduler.version()
+    change()
+    store.scheduler.announce()
+    after = store.scheduler.version()
+    store.scheduler.announce()
+    assert store.scheduler.version() == after, "a change is announced once"
+    return after != before
+
+
+def test_each_change_that_people_see_moves_the_version(store: Store) -> None:
+    assert moved(store, lambda: a_queue(store))
+    assert moved(store, store.scheduler.bump)
+    assert moved(store, lambda: waits(store, "job1"))
+    job = store.jobs.get("job1")
+    assert job is not None
+    assert moved(store, lambda: commit(store, cancelling(job)))
+    assert moved(store, lambda: store.health.set("p5", PoolHealth(errors=1)))
+    assert moved(store, lambda: store.health.set_foreign("p5", Demand(slots=1)))
+    pools = (a_pool("p5", 3),)
+    assert moved(store, lambda: store.configuration.change(pools, who="x", now=NOW))
+
+
+def test_what_changes_nothing_moves_nothing(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    store.scheduler.announce()
+
+    def refused() -> None:
+        with pytest.raises(SlotQError):
+            waits(store, "job1")
+        with pytest.raises(Conflict):
+            store.decisions.commit([replace(cancelling(job), before=replace(job, version=7))])
+
+    def reads() -> None:
+        store.jobs.get("job1")
+        store.worlds.load(NOW)
+        store.worlds.pools(NOW)
+        store.configuration.read()
+
+    def passes() -> None:
+        generation = take(store, "one")
+        assert store.scheduler.end_lease("one", generation=generation)
+
+    for nothing in (refused, reads, passes):
+        assert not moved(store, nothing), nothing.__name__
+
+
+def test_the_end_of_a_lease_tells_what_its_holder_has_changed(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    store.scheduler.announce()
+    before = store.scheduler.version()
+    assert before.busy_until == 0
+    generation = take(store, "one")
+    assert store.scheduler.version() == replace(before, busy_until=LATER)
+    commit(store, cancelling(job))
+    assert store.scheduler.end_lease("one", generation=generation)
+    after = store.scheduler.version()
+    assert after.text != before.text
+    assert after.busy_until == 0
+
+
+def test_a_lease_that_cannot_end_leaves_the_change_to_the_next_call(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    store.scheduler.announce()
+    generation = take(store, "one")
+    commit(store, cancelling(job))
+    before = store.scheduler.version()
+    assert not store.scheduler.end_lease("other", generation=generation)
+    store.scheduler.announce()
+    if isinstance(store, DynamoStore):
+        assert store.scheduler.version() != before
+
+
+def test_the_pools_are_read_without_what_waits(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2), a_pool("p4", 3))
+    runs(store, "job1")
+    store.health.set("p4", PoolHealth(errors=2))
+    world = store.worlds.load(NOW)
+    found = store.worlds.pools(NOW)
+    assert [pool for pool, _ in found] == [*world.snapshot.pools]
+    assert {pool.name: ledger for pool, ledger in found} == dict(world.ledgers)

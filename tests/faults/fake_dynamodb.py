@@ -2,9 +2,9 @@
 
 A transaction takes time. While one is under way (`during` lets others work meanwhile) its items
 belong to it: another transaction that touches one of them is cancelled with TransactionConflict, a
-single write is refused with TransactionConflictException, a GetItem still sees what was, and a
-Query or a BatchGetItem may see half of it, as DynamoDB's isolation levels allow. Inconsistent reads
-lag.
+single write is refused with TransactionConflictException, a GetItem and a BatchGetItem, which reads
+each item as a GetItem does, still see what was, and a Query may see half of it, as DynamoDB's
+isolation levels allow. Inconsistent reads lag.
 
 The contract suite runs against it as it does against the real engine.
 """
@@ -57,7 +57,7 @@ class FakeDynamo(InMemoryDynamo):
 
     def _item(self, table: str, key: Request, operation: str) -> Item | None:
         there = super()._item(table, key, operation)
-        if operation != "GetItem":
+        if operation not in {"GetItem", "BatchGetItem"}:
             return there
         return self._in_flight.get((table, key_of(key, operation)), there)
 

@@ -69,6 +69,7 @@ from tests.faults.branches import tried
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, THROTTLED, TOLD, Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.promises import (
+    ANNOUNCED,
     ATTEMPTS,
     BLAMELESS,
     CAPACITY,
@@ -367,6 +368,16 @@ def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:
         return built
 
     return patch.object(dynamodb_expressions, "bump_and_take_lease", wrong)
+
+
+def _changes_are_not_announced() -> AbstractContextManager[Any]:
+    """What calls for no pass moves no version."""
+    return patch.object(DynamoScheduler, "announce", lambda _: None)
+
+
+def _passes_are_not_announced() -> AbstractContextManager[Any]:
+    """A pass ends its lease as if it had changed nothing."""
+    return patch.object(dynamodb_expressions, "also_moves", lambda expression: expression)
 
 
 def _touches_remembered_too_long() -> AbstractContextManager[Any]:
@@ -970,7 +981,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a pass mends what a change in parts has made of a ledger",
         _no_ledger_awaits_a_revision,
-        race("pools_go_in_parts_beside_a_pass"),
+        race("pools_go_in_parts_beside_a_pass", first={9: 1, 64: 2}),
         CAPACITY,
     ),
     Mutant(
@@ -1044,6 +1055,18 @@ MUTANTS: tuple[Mutant, ...] = (
         _touches_remembered_too_long,
         race("submit_beside_a_pass_that_removes_its_line"),
         LOST,
+    ),
+    Mutant(
+        "changes without a pass are hidden from lists",
+        _changes_are_not_announced,
+        crash("submit_and_complete", TOLD),
+        ANNOUNCED,
+    ),
+    Mutant(
+        "a pass hides its changes from lists",
+        _passes_are_not_announced,
+        crash("submit_and_complete", TOLD),
+        ANNOUNCED,
     ),
     Mutant(
         "a bump is merged away",

@@ -18,8 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from slotq.local.services.expressions import Item
 from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
-from slotq_core.adapters.dynamodb.layout.sharing_text import unpacked
-from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES, revision_key, sharing_key
+from slotq_core.adapters.dynamodb.layout.table import (
+    HEALTH,
+    JOB,
+    LINES,
+    revision_key,
+    sharing_key,
+    wake_key,
+)
+from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
@@ -51,6 +58,7 @@ WHOLE = "a group exists whole or not at all"
 PARALLEL = "no more of a sweep hold slots than may"
 BLAMELESS = "no job ends for want of a right"
 NEIGHBOURS = "11 nobody pays for a neighbour"
+ANNOUNCED = "what has changed moves the queue's version"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
@@ -104,6 +112,9 @@ class Watch:
     gangs: WholeGangs = field(init=False)
     _cancelled: set[str] = field(default_factory=set)
     _tokens: dict[str, str] = field(default_factory=dict)
+    _version: tuple[object, object] = (None, None)
+    _unannounced: bool = False
+    """Whether a job has changed since the version moved."""
     _read: dict[int, tuple[Item, Job]] = field(default_factory=dict)
     """What stored items say, by their identity: nobody changes an item that is stored."""
 
@@ -119,6 +130,7 @@ class Watch:
         """Check one committed write, of an item or of a whole transaction."""
         if any(key[0] not in {"SCHEDULER", LINES} for key, _, _ in changes):
             self.decisions += 1
+        self._note_version(changes)
         self._check_records(changes)
         touched: set[str] = set()
         pools: set[str] = set()
@@ -431,6 +443,23 @@ class Watch:
             seen[owner] = job.name
 
     # --- at quiet moments
+
+    def _note_version(self, changes: Sequence[Change]) -> None:
+        for key, _, item in changes:
+            if key == wake_key() and item is not None:
+                version = item.get("generation"), item.get("moves")
+                self._unannounced &= version == self._version
+                self._version = version
+            self._unannounced |= key[1] == JOB
+
+    def look_at_version(self, *, announced: bool, quiet: bool) -> None:
+        """As an invocation ends. One that died, or could not say so, leaves its changes unseen for
+        a minute; so may one that another runs beside."""
+        if not announced:
+            self._unannounced = False
+        elif quiet and self._unannounced:
+            self.note(ANNOUNCED, f"the version stays at {self._version}")
+            self._unannounced = False
 
     def look_for_leftovers(self, older_than: int) -> None:
         """Check for intents and ends that nobody has seen to in that time (ms)."""

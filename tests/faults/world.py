@@ -14,6 +14,7 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -171,6 +172,8 @@ class World:
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
+        self._running = 0
+        """How many invocations run."""
         store = DynamoStore(self.dynamo, TABLE)
         store.configuration.change(
             self.pools, limits=limits, sharing=sharing, who="campaign", now=START
@@ -520,8 +523,10 @@ class World:
         container = self._idle.pop() if self._idle else Container(self)
         container.invocation = invocation
         self.begins(invocation)
+        self._running += 1
+        announced: list[bool] = []
         try:
-            body(container.manager, invocation)
+            _announcing(body, container.manager, invocation, announced)
             self._idle.append(container)
         except Killed:
             self.say(f"[{invocation.number}] killed")
@@ -539,6 +544,9 @@ class World:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug
             self.watch.note(CONVERGENT, f"{label}: a bug: {error!r}"[:300])
             return False
+        finally:
+            self._running -= 1
+            self.watch.look_at_version(announced=bool(announced), quiet=not self._running)
         return True
 
     def begins(self, invocation: Invocation) -> None:
@@ -558,7 +566,6 @@ class World:
             **self._settings,
         )
         store.jobs._touched = self._touched
-        store.worlds._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
         return QueueManager(
             store=store,
             training=training,
@@ -592,6 +599,27 @@ class World:
     def _emit(self, event: Mapping[str, Any]) -> None:
         for delay in self.event_policy(event):
             self.after(delay, "event", lambda: self.deliver(event))
+
+
+def _announcing(
+    body: Callable[[QueueManager, Invocation], object],
+    manager: QueueManager,
+    invocation: Invocation,
+    announced: list[bool],
+) -> None:
+    """Run the body, then make its changes seen, as the function does, whatever came of it."""
+    try:
+        body(manager, invocation)
+    except Exception:
+        _announce(manager, announced)
+        raise
+    _announce(manager, announced)
+
+
+def _announce(manager: QueueManager, announced: list[bool]) -> None:
+    with suppress(SlotQError):
+        manager.announce()
+        announced.append(True)
 
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:

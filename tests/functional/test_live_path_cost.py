@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.live import life, passes, projects, submissions
+from benchmarks.live import life, open_page, passes, projects, shapes, submissions
 from benchmarks.live.passes import settled
 from benchmarks.live.queues import Size, queue
 from benchmarks.promises import broken
@@ -29,6 +29,10 @@ def test_projects_cost_a_pass_and_a_submission_nothing_more():
     kept({"projects": projects.measure(short=True)})
 
 
+def test_a_pass_costs_few_calls_in_a_queue_of_every_kind():
+    kept({"shapes": shapes.measure(short=True)})
+
+
 def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
     with queue(submissions.QUEUES["empty queue"]) as its:
         settled(its)
@@ -42,6 +46,7 @@ def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
         "JOB#job-1",
         "LINES",
         "POOL#pool-00",
+        "SCHEDULER",
     ]
 
 
@@ -55,6 +60,17 @@ def test_a_list_of_all_that_waits_reads_no_line():
     assert codes == {"no_free_slots"}
     read = [partition for call in usage.calls for (partition, _), _ in call.read]
     assert [name for name in read if name.startswith("WAITING")] == []
+
+
+def test_an_open_page_costs_what_it_shows():
+    """With 5,000 waiting jobs, while another user changes something every two seconds."""
+    name = "5,000 waiting, 100 lines"
+    minutes = open_page.in_queue(open_page.QUEUES[name], only="page, queue")
+    kept({"open page": {name: minutes}})
+    quiet, busy = minutes["page, queue, quiet"], minutes["page, queue, busy"]
+    assert quiet["read_units"] < 60, "nearly all answers are 304"
+    assert quiet["answers"] <= 3
+    assert 9 < busy["answers"] < 12
 
 
 def test_a_jobs_life_costs_few_calls():

@@ -56,13 +56,22 @@ class Queue:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any, bytes | None]] = []
+        self.known: list[str] = []
+        """The tags that came with each."""
         self.failure: Exception | None = None
         self.said = Said()
 
     def call(
-        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, object] | None,
+        body: bytes | None,
+        known: str,
     ) -> Said:
         self.calls.append((method, path, query, body))
+        self.known.append(known)
         if self.failure is not None:
             raise self.failure
         return self.said
@@ -452,3 +461,19 @@ def test_what_cannot_be_asked_is_refused(
 
 def test_nobody_without_the_token_asks_what_if(browser: Browser) -> None:
     assert asked_what_if(browser, {}, Authorization="Bearer no")[0] == 401
+
+
+def test_the_pages_tags_reach_the_queue_and_come_back(browser: Browser, queue: Queue) -> None:
+    queue.said = Said(headers={"ETag": 'W/"5-60-a"'})
+    status, headers, body = browser("GET", "/api/jobs", browser.key)
+    assert (status, headers["ETag"]) == (200, 'W/"5-60-a"')
+    queue.said = Said(status_code=304, content=b"", headers={"ETag": 'W/"5-60-a"'})
+    known = {**browser.key, "If-None-Match": 'W/"5-60-a"'}
+    status, headers, body = browser("GET", "/api/jobs", known)
+    assert (status, headers["ETag"], body) == (304, 'W/"5-60-a"', b"")
+    assert headers["Content-Length"] is None
+    assert headers["Content-Type"] is None
+    assert headers["Cache-Control"] == "no-store", "the page itself keeps what it has"
+    browser("DELETE", "/api/jobs/job1", known)
+    browser("GET", "/api/jobs", {**browser.key, "If-None-Match": "x" * 9_000})
+    assert queue.known == ["", 'W/"5-60-a"', "", "x" * 8_000]

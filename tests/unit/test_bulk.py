@@ -26,7 +26,7 @@ RELEASE = Amendment(held=False)
 
 class Counting(MemoryScheduler):
     def __init__(self, calls: list[str]) -> None:
-        super().__init__()
+        super().__init__(lambda: 0)
         self._calls = calls
 
     def bump(self):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from slotq.cost.bill import METRICS_EACH_PROJECT, PRICES
+from slotq.local.services.gateway import COMPRESSED_FROM
 from slotq.transport.discovery import parameter_of, read_where
 from slotq_core.adapters.deployment_settings import (
     MOST_PROJECT_METRICS,
@@ -50,6 +51,13 @@ def test_the_table_is_as_the_store_defines_it(template):
 def test_the_time_to_live_attribute_is_the_stores(template):
     declared = template["Resources"]["Queue"]["Properties"]["TimeToLiveSpecification"]
     assert declared == time_to_live("anything")["TimeToLiveSpecification"]
+
+
+def test_answers_are_compressed_as_in_the_emulator(template):
+    """Without binary media types: a body stays text for the function."""
+    api = template["Resources"]["Api"]["Properties"]
+    assert api["MinimumCompressionSize"] == COMPRESSED_FROM
+    assert "BinaryMediaTypes" not in api
 
 
 def test_the_historys_bounds_are_the_queues(template):

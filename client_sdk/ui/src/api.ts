@@ -78,11 +78,28 @@ export async function call<Answer>(method: Method, path: string, options: Option
   return answer;
 }
 
+/** The latest answers that have a tag, by path: the queue need not send them again. */
+const kept = new Map<string, { tag: string; text: string; value: unknown }>();
+/** Each has at most about 1 MB. */
+const MOST_KEPT = 12;
+
+/** The same object as before where nothing has changed. */
+function remembered(path: string, tag: string, text: string, value: unknown): unknown {
+  const before = kept.get(path);
+  const same = before?.text === text ? before.value : value;
+  kept.delete(path);
+  kept.set(path, { tag, text, value: same });
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value!);
+  return same;
+}
+
 async function exchanged<Answer>(method: Method, path: string, { body, signal, base = "/api" }: Options): Promise<Answer> {
   const headers: Record<string, string> = {
     Authorization: `Bearer ${localStorage.getItem(TOKEN) ?? ""}`,
   };
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  const before = method === "GET" ? kept.get(path) : undefined;
+  if (before) headers["If-None-Match"] = before.tag;
   let response: Response;
   try {
     response = await fetch(base + path, {
@@ -95,8 +112,13 @@ async function exchanged<Answer>(method: Method, path: string, { body, signal, b
     if (signal?.aborted) throw error;
     throw new Refusal(0, "gone", "slotq ui has ended: run it again in the terminal.");
   }
-  const said: unknown = await response.json().catch(() => null);
-  if (response.ok) return said as Answer;
+  if (response.status === 304 && before) return before.value as Answer;
+  const text = await response.text();
+  const said = parsed(text);
+  if (response.ok) {
+    const tag = method === "GET" ? response.headers.get("ETag") : null;
+    return (tag ? remembered(path, tag, text, said) : said) as Answer;
+  }
   const { code, message, field } = (said ?? {}) as Partial<Schemas["ErrorView"]>;
   // IAM refuses before the queue is asked, and so without a code of the queue's.
   if (response.status === 403 && !code && base === "/api") note(method, path);
@@ -106,6 +128,14 @@ async function exchanged<Answer>(method: Method, path: string, { body, signal, b
     message ?? `The queue answered with ${response.status}.`,
     field,
   );
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 export const get = <Path extends keyof Answers>(
@@ -122,13 +152,15 @@ export const ofGroup = (name: string): string => `/groups/${encodeURIComponent(n
 /** A group with all its members: those with much text come in pages. */
 export async function wholeGroup(name: string, signal: AbortSignal): Promise<Group> {
   const whole = await call<Group>("GET", ofGroup(name), { signal });
-  let { next } = whole;
+  if (!whole.next) return whole;
+  const jobs = [...whole.jobs];
+  let next: Group["next"] = whole.next;
   while (next) {
-    const page = await call<Group>("GET", `${ofGroup(name)}?next=${encodeURIComponent(next)}`, { signal });
-    whole.jobs.push(...page.jobs);
+    const page: Group = await call("GET", `${ofGroup(name)}?next=${encodeURIComponent(next)}`, { signal });
+    jobs.push(...page.jobs);
     next = page.next;
   }
-  return { ...whole, next: null };
+  return { ...whole, jobs, next: null };
 }
 
 export const ofJob = (name: string, rest = ""): string => `/jobs/${encodeURIComponent(name)}${rest}`;

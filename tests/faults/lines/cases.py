@@ -11,13 +11,15 @@ from unittest.mock import patch
 
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.lines import GRACE, LINE_KEPT, line_in
-from slotq_core.adapters.dynamodb.layout.validation import Sieve
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import Line
+from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.plan import Need
 from slotq_core.ports.stored import Change
 from tests.contract.worlds import (
     NOW,
@@ -50,20 +52,20 @@ Make = Callable[[int], DynamoStore]
 # --- what handlers do
 
 
-def submit(name: str) -> Body:
+def submit(name: str, **fields: Any) -> Body:
     def body(store: DynamoStore, now: Clock) -> None:
         at = now()
-        store.jobs.submit(a_job(name, entry_time=at, changed_at=at), REQUEST)
+        store.jobs.submit(a_job(name, entry_time=at, changed_at=at, **fields), REQUEST)
 
     return body
 
 
-def submit_again(name: str) -> Body:
+def submit_again(name: str, **fields: Any) -> Body:
     """By a process that has touched the line nine minutes ago."""
 
     def body(store: DynamoStore, now: Clock) -> None:
-        store.jobs._touched.note(a_job("gone", entry_time=NOW - 9 * MINUTE))
-        submit(name)(store, now)
+        store.jobs._touched.note(a_job("gone", entry_time=NOW - 9 * MINUTE, **fields))
+        submit(name, **fields)(store, now)
 
     return body
 
@@ -131,6 +133,35 @@ def an_audit(store: DynamoStore, now: Clock) -> None:
     for found in store.repair.audit(now=now()):
         if found.kind != "unreadable":
             raise Wrong(f"the audit finds what is not so: {found.subject} {found.text}")
+
+
+def loads(**fields: Any) -> Body:
+    """Load twice. Each time before and after the second load, the line of such jobs is read: who
+    waits there both times waits in the load, too, and who has left before does not."""
+    partition = expressions.partition(table.waiting_partition(line_of(a_job("any", **fields))))
+
+    def body(store: DynamoStore, now: Clock) -> None:
+        def there() -> set[Job]:
+            return set(Sieve().read(store._calls.query(partition), copy_of))
+
+        first, before = _waiting(store, now), there()
+        second, after = _waiting(store, now), there()
+        if missed := (before & after) - second:
+            raise Wrong(f"a load overlooks {sorted(job.name for job in missed)}")
+        if gone := (first & second) - before:
+            raise Wrong(f"a load sees {sorted(job.name for job in gone)}, gone before it began")
+
+    return body
+
+
+def _waiting(store: DynamoStore, now: Clock) -> set[Job]:
+    """All that a load gives, with what is behind."""
+    world = store.worlds.load(now())
+    jobs = {job.name: job for job in world.snapshot.waiting}
+    for name in world.snapshot.behind:
+        more = world.more(Need(after=jobs[name], count=MAX_JOBS))
+        jobs |= {job.name: job for job in more.jobs}
+    return set(jobs.values())
 
 
 PASSES = Handler("pass", a_pass), Handler("other pass", a_pass)
@@ -294,6 +325,32 @@ def broken(make: Make) -> None:
         store._calls.put(table.line_key(item["sk"]["S"]), {**item, **wrong})
 
 
+WHOLE: dict[str, Any] = {"parts": (("p5", Demand(slots=1)),)}
+"""Of jobs whose lines a load reads as a whole."""
+COUNTED = {**WHOLE, "project": "vision"}
+
+
+def whole_line(make: Make) -> None:
+    queue(make)
+    enter(make, "old", 2 * HOUR, **WHOLE)
+
+
+def whole_line_lately_touched(make: Make) -> None:
+    whole_line(make)
+    commit(make(NOW - 9 * MINUTE), cancelling(enter(make, "gone", 9 * MINUTE, **WHOLE)))
+
+
+def counted_line(make: Make) -> None:
+    queue(make)
+    enter(make, "old", 2 * HOUR, **COUNTED)
+    enter(make, "head", 6 * MINUTE, **COUNTED)
+
+
+def one_has_just_come(make: Make) -> None:
+    queue(make)
+    enter(make, "head", MINUTE)
+
+
 def case(name: str, before: Callable[[Make], None], *handlers: Handler, **more: Any) -> Case:
     time = more.pop("time", (ALMOST_A_LIFE, GRACE + MINUTE))
     return Case(name, before, handlers, time=time, begin=NOW, **more)
@@ -318,6 +375,7 @@ CANCEL = Handler("cancel head", change("head", cancelling))
 CANCEL_OLD = Handler("cancel old", change("old", cancelling))
 REPAIR = Handler("repair old", repair("old"))
 AUDIT = Handler("audit", an_audit)
+LOADS, LOADS_WHOLE = (Handler("two loads", loads(**fields)) for fields in ({}, WHOLE))
 
 CASES: tuple[Case, ...] = (
     case("submissions_beside_a_pass", empty, SUBMIT, ANOTHER, PASSES[0]),
@@ -377,6 +435,30 @@ CASES: tuple[Case, ...] = (
         *PASSES,
         time=(ALMOST_A_LIFE, LINE_KEPT + MINUTE),
     ),
+    case("loads_beside_a_return", unseen(one_runs), RETURN, LOADS, raises=False),
+    case("loads_beside_a_cancel", whole_line, CANCEL_OLD, LOADS_WHOLE, raises=False),
+    case(
+        "loads_beside_a_submission",
+        whole_line,
+        Handler("submit a", submit("a", **WHOLE)),
+        LOADS_WHOLE,
+        raises=False,
+    ),
+    case(
+        "loads_beside_a_remembered_touch",
+        whole_line_lately_touched,
+        Handler("submit a", submit_again("a", **WHOLE)),
+        LOADS_WHOLE,
+        raises=False,
+    ),
+    case(
+        "loads_of_a_counted_line",
+        counted_line,
+        Handler("submit a", submit("a", **COUNTED)),
+        Handler("two loads", loads(**COUNTED)),
+        raises=False,
+    ),
+    case("loads_beside_a_late_clock", one_has_just_come, late(SUBMIT), early(LOADS), raises=False),
     case("an_audit", one_runs, AUDIT, RETURN, CANCEL, PASSES[0]),
     case("two_audits", two_wait, AUDIT, AUDIT, Handler("away", away_and_back("old")), PASSES[0]),
     case("a_repair", one_is_lost, REPAIR, CANCEL, *PASSES),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,8 @@ from slotq_core.adapters.dynamodb.layout import expressions, lines, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.reading.line_reading import Reading
+from slotq_core.adapters.dynamodb.reading import line_reading
+from slotq_core.adapters.dynamodb.reading.line_reading import KnownLine, KnownLines, Reading
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
@@ -190,7 +191,72 @@ def _believes_at_once() -> AbstractContextManager[Any]:
     return patch.object(LineAudit, "_still", lambda *_, **__: True)
 
 
+@contextmanager
+def _known_whatever_returns() -> Iterator[None]:
+    right = KnownLine.as_of
+
+    def wrong(known: KnownLine, line: StoredLine, **more: Any) -> KnownLine | None:
+        return right(known, replace(line, returned=known.line.returned), **more)
+
+    with patch.object(KnownLine, "as_of", wrong):
+        yield
+
+
+def _known_whatever_is_submitted() -> AbstractContextManager[Any]:
+    return patch.object(KnownLine, "_none_is_coming", lambda *_: True)
+
+
+def _young_jobs_are_known() -> AbstractContextManager[Any]:
+    """No submission comes ahead of the first job, however late its clock."""
+    later = 2 * lines.GRACE
+    return patch.object(line_reading, "first_key", lambda of, at: first_key(of, at + later))
+
+
+@contextmanager
+def _known_without_a_look() -> Iterator[None]:
+    """What is known is not looked at again."""
+    right = KnownLines.still
+
+    def wrong(known: KnownLines, stored: Iterable[StoredLine], *more: Any) -> dict[str, KnownLine]:
+        right(known, [], *more)
+        last = ((line.name, known._last.get(line.name)) for line in stored)
+        return {name: one for name, one in last if one}
+
+    with patch.object(KnownLines, "still", wrong):
+        yield
+
+
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "what is known outlasts a return",
+        _known_whatever_returns,
+        model("loads_beside_a_return"),
+        LOST,
+    ),
+    Mutant(
+        "what is known outlasts a submission",
+        _known_whatever_is_submitted,
+        model("loads_beside_a_submission"),
+        LOST,
+    ),
+    Mutant(
+        "what is known outlasts a remembered touch",
+        lambda: patch.object(line_reading, "TOUCH_KEPT", 0),
+        model("loads_beside_a_remembered_touch"),
+        LOST,
+    ),
+    Mutant(
+        "a young first job is known",
+        _young_jobs_are_known,
+        model("loads_beside_a_late_clock"),
+        LOST,
+    ),
+    Mutant(
+        "what is known is not looked at again",
+        _known_without_a_look,
+        model("loads_beside_a_cancel"),
+        LOST,
+    ),
     Mutant(
         "a bound is raised though somebody has returned since",
         without_condition(expressions, "raise_bound", "returned", "attribute_not_exists(returned)"),

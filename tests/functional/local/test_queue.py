@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import urllib.error
 import urllib.request
@@ -210,3 +211,40 @@ def test_other_operations_are_answered_by_moto(queue: Account) -> None:
     )
     assert made["ModelArn"].endswith("model/m")
     assert queue.sagemaker.list_tags(ResourceArn=made["ModelArn"])["Tags"] == []
+
+
+def test_lists_are_compressed_and_not_sent_twice(queue: Account) -> None:
+    """Through the emulator as through API Gateway, by a request as a proxy leaves it."""
+    for number in range(3):
+        submit(queue, f"list-{number}", SLEEPS)
+    made = AWSRequest(method="GET", url=queue.endpoint.queue + "/jobs?places=true&limit=9")
+    SigV4Auth(owner(queue), "execute-api", "us-east-1").add_auth(made)
+
+    def ask(**beside: str) -> tuple[int, Any, bytes]:
+        headers = {**dict(made.headers.items()), **beside}
+        wire = urllib.request.Request(made.url, headers=headers)
+        try:
+            with urllib.request.urlopen(wire, timeout=30) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read()
+
+    status, headers, plain = ask()
+    assert (status, headers["Content-Encoding"]) == (200, None)
+    status, headers, packed = ask(**{"Accept-Encoding": "gzip"})
+    assert (status, headers["Content-Encoding"]) == (200, "gzip")
+    names = [job["name"] for job in json.loads(gzip.decompress(packed))["jobs"]]
+    assert {f"list-{number}" for number in range(3)} <= {*names}
+    assert len(packed) < len(plain) / 2
+    for _ in range(20):  # Other jobs of this folder may still move.
+        _, headers, _ = ask()
+        again, kept, body = ask(**{"If-None-Match": headers["ETag"], "Accept-Encoding": "gzip"})
+        if again == 304:
+            break
+    assert (again, body) == (304, b"")
+    assert kept["ETag"] == headers["ETag"]
+    assert kept["Cache-Control"] == "private, no-cache"
+    assert kept["Content-Encoding"] is None
+    for number in range(3):
+        call(queue, "DELETE", f"/jobs/list-{number}")
+    assert ask(**{"If-None-Match": headers["ETag"]})[0] == 200

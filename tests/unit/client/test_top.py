@@ -408,10 +408,31 @@ def test_the_chosen_projects_are_asked_for():
 
 
 def test_live_jobs_are_polled():
-    _, http = played(a_queue(), *[""] * 9)
+    queue = a_queue()
+
+    def changes():
+        job = queue.jobs["job5"]
+        queue.jobs["job5"] = job.model_copy(update={"priority": job.priority + 1})
+
+    _, http = played(queue, *[changes] * 9)
     looks = [request.url for request in http.sent if "/jobs" in request.url]
     assert len(looks) == 4  # at 0, 2, 5 and 8 s: each two seconds after the last answer
     assert all("state=running" in url and "completed" not in url for url in looks)
+
+
+def test_jobs_that_do_not_change_are_asked_for_more_seldom():
+    _, http = played(a_queue(), *[""] * 60)
+    looks = [request.url for request in http.sent if "/jobs" in request.url]
+    assert 6 <= len(looks) <= 9  # after 2, 3, 4.5 … s, at most 15
+
+
+def test_the_end_of_a_long_list_brings_more_of_it():
+    jobs = [waiting(n, name=f"job-{n:03}") for n in range(1, 451)]
+    http = FakeHttp(FakeQueue(*jobs))
+    played(http.queue, "end", "", "", "end", "", "", "end", "", "", http=http)
+    asked = [parse_qs(urlsplit(it.url).query)["limit"][0] for it in http.sent if "/jobs" in it.url]
+    assert list(dict.fromkeys(asked)) == ["200", "400", "600"]
+    assert all("places=true" in it.url for it in http.sent if "/jobs" in it.url)
 
 
 def test_an_unreachable_queue_is_reported_until_it_answers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from botocore.credentials import Credentials
 from slotq.local.endpoint import API_ID, Endpoint
 from slotq.local.entry.signatures import Caller
 from slotq.local.keys import EmulatorKeys
-from slotq.local.services.gateway import MAX_BODY, Gateway, is_ours
+from slotq.local.services.gateway import COMPRESSED_FROM, MAX_BODY, Gateway, is_ours
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:4777", keys=EmulatorKeys.made())
 ANNE = Caller(arn="arn:aws:iam::123456789012:user/anne", access_key="ANNE", secret_key="secret")
@@ -289,3 +290,44 @@ BROKEN = [
 def test_a_malformed_answer_of_the_function_is_a_502(said: Any, status: str, message: str) -> None:
     answered = World(said).answer(environ_of(signed()))
     assert answered[::2] == (status, {"message": message})
+
+
+@pytest.mark.parametrize(
+    ("accepts", "packs"),
+    [
+        (None, False),
+        ("", False),
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("*", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000", False),
+        ("identity", False),
+        ("gzipped", False),
+    ],
+)
+@pytest.mark.parametrize("length", [COMPRESSED_FROM - 1, COMPRESSED_FROM])
+def test_long_answers_are_compressed_for_those_who_take_it(
+    accepts: str | None, packs: bool, length: int
+) -> None:
+    """As by MinimumCompressionSize. The header is part of no signature."""
+    body = json.dumps("x" * (length - 2))
+    world = World({"statusCode": 200, "headers": {"ETag": '"1"'}, "body": body})
+    environ = environ_of(signed("GET", "http://127.0.0.1:4777/prod/jobs", b""))
+    if accepts is not None:
+        environ["HTTP_ACCEPT_ENCODING"] = accepts
+    status, headers, sent = world.gateway.answer(environ)
+    found = dict(headers)
+    assert (status, found["ETag"]) == ("200 OK", '"1"')
+    is_packed = packs and length >= COMPRESSED_FROM
+    assert found.get("Content-Encoding") == ("gzip" if is_packed else None)
+    assert (gzip.decompress(sent) if is_packed else sent) == body.encode()
+
+
+def test_the_headers_of_a_condition_reach_the_function_unsigned() -> None:
+    world = World({"statusCode": 304, "multiValueHeaders": {"ETag": ['W/"1"']}, "body": ""})
+    environ = environ_of(signed("GET", "http://127.0.0.1:4777/prod/jobs", b""))
+    environ |= {"HTTP_IF_NONE_MATCH": 'W/"1"', "HTTP_ACCEPT_ENCODING": "gzip"}
+    status, headers, body = world.gateway.answer(environ)
+    assert (status, dict(headers)["ETag"], body) == ("304 Not Modified", 'W/"1"', b"")
+    assert world.events[0]["multiValueHeaders"]["If-None-Match"] == ['W/"1"']

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
+from slotq_core.adapters.dynamodb.sharing_documents import packed, unpacked
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.notices import Digest, JobEvent, Notification, Receiver
 from slotq_core.wire.document.contents import read

@@ -14,6 +14,9 @@ from slotq_core.model.jobs import TERMINAL_STATES, JobState
 if TYPE_CHECKING:
     from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
 
+if TYPE_CHECKING:
+    from slotq.jobs.rendering import JobList
+
 HEARTBEAT = 60.0
 """Seconds after which a waiting job is reported again, even without a change."""
 RUNNING_HEARTBEAT = 600.0
@@ -23,12 +26,49 @@ PROGRESS_HEARTBEAT = 300.0
 PATIENCE = 900.0
 """Seconds to keep asking a queue that does not answer. The job goes on meanwhile."""
 
+SLOWER, SLOWEST = 1.5, 15.0
+"""By how much each unchanged answer lengthens the pause, and up to how many seconds."""
+MANY = 50
+"""An answer that took more jobs than this costs the queue much."""
+AFTER_MANY, JOBS_A_SECOND, LONGEST = 10.0, 25, 60.0
+"""Seconds to wait after such an answer, how many jobs add another one, and the most: about 250 read
+units a minute. The page of `slotq ui` does the same (live.ts)."""
+EXAMINED = 4
+"""How many jobs that are only looked at cost the queue as much as one that is shown."""
+MOST_AHEAD = 400
+"""How many jobs ahead of one the queue counts, about."""
+
 S = JobState
 
 _TIME_BOX = AttemptOutcome.MAX_RUNTIME.value
 
 _EVICTED = {"evicted": "evicted for", "yielded": "set aside for", "requeued": "given up by"}
 """Wording for the end of an attempt whose job waits again, by the cause of the stop."""
+
+
+def pause_after(jobs: int, every: float, unchanged: int = 0) -> float:
+    """Seconds until the next question, at least `every`. `jobs`: how many the queue read for the
+    answer; `unchanged`: how many answers in a row brought nothing new."""
+    long = min(LONGEST, AFTER_MANY + jobs / JOBS_A_SECOND) if jobs > MANY else 0.0
+    least = max(every, long)
+    return max(least, min(SLOWEST, least * SLOWER**unchanged))
+
+
+class Pace:
+    """How often to ask for a list: more seldom while it does not change, and where it is long."""
+
+    def __init__(self, every: float) -> None:
+        """`every`: the shortest pause (s)."""
+        self._every, self._unchanged = every, 0
+        self._last: object = None
+
+    def after(self, jobs: JobList, beside: object = None) -> float:
+        """Seconds until the next question. `beside`: what is asked for together with the jobs."""
+        answer = jobs, beside
+        self._unchanged = self._unchanged + 1 if answer == self._last else 0
+        self._last = answer
+        read = max(len(jobs), jobs.examined // EXAMINED)
+        return pause_after(read, self._every, self._unchanged)
 
 
 def follow(
@@ -46,6 +86,7 @@ def follow(
     log_of: Callable[[JobView], Iterable[str]] = lambda _: (),
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended, or `until` holds; returns the job.
+    One that waits behind many is asked for more seldom.
 
     Says one line for each change, and a heartbeat in between. `on_view` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
@@ -75,7 +116,7 @@ def follow(
                 say(Output(entry))
             return job
         before = job
-        sleep(poll)
+        sleep(pause_after(min(job.place or 0, MOST_AHEAD), poll))
 
 
 def _waits(job: JobView) -> bool:

@@ -97,12 +97,14 @@ class JobCalls(SubmissionCalls, VerbsByName):
         pool: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        places: bool = False,
     ) -> JobList:
         """Jobs in the order of the queue: running, then waiting by place, then ended. At most
         `limit` (default: 1,000); `more` of the list says whether there are others.
 
         If the queue has more than 1,000 jobs, or more than `limit`, waiting jobs come by entry
-        time, without their places. A limit above 1,000 takes several requests.
+        time, without their places. A limit above 1,000 takes several requests. With `places` the
+        first `limit` (at most 1,000) come by place however many wait, and cost what is shown.
 
         `states` and `project`: one or several (None: all). `submitter`: an ARN (one's own:
         `service.me().person`), or a part of it between slashes; `pool`: where a job runs or,
@@ -123,18 +125,22 @@ class JobCalls(SubmissionCalls, VerbsByName):
                 return JobList()
         if limit is not None:
             query["limit"] = min(limit, MOST_AT_ONCE)
+        if places:
+            query["places"] = "true"
         most = MOST_AT_ONCE if limit is None else limit
         found: dict[str, JobView] = {}
+        examined = 0
         while True:
             page = self._read(QueueView, "GET", "/jobs", query=query)
             for job in page.jobs:
                 found.pop(job.name, None)  # Its state has changed since the previous page.
                 found[job.name] = job
+            examined += page.examined
             if page.next is None or len(found) >= most:
                 break
             query |= {"next": page.next, "limit": min(most - len(found), MOST_AT_ONCE)}
         jobs = JobList(found.values())
-        jobs.more = page.more
+        jobs.more, jobs.examined = page.more, examined
         return jobs
 
     def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:

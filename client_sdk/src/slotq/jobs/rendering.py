@@ -110,6 +110,8 @@ class JobList(Listed["JobView"]):
     columns = JOB
     more = False
     """Whether the queue has further jobs of this kind than the list was asked for."""
+    examined = 0
+    """How many jobs the queue read for it."""
 
 
 class AttemptList(Listed["AttemptView"]):

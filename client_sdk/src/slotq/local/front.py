@@ -93,7 +93,9 @@ class Front:
         if said is None:
             return moto_answer(self._others, environ, start)
         status, headers, body = said
-        start(status, [*headers, ("Content-Length", str(len(body)))])
+        if not status.startswith("304"):
+            headers = [*headers, ("Content-Length", str(len(body)))]
+        start(status, headers)
         return [body]
 
     def _answer(self, environ: Environ) -> Said | None:

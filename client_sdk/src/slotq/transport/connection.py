@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -82,11 +83,20 @@ class ConnectedCalls:
         query: Mapping[str, object] | None = None,
         body: Mapping[str, Any] | bytes | None = None,
     ) -> View:
-        """The view that the queue answers a call with. Raises its refusal, and what every call
-        may raise (`QueueClient`)."""
+        """The view that the queue answers a call with; the one kept from the call before if nothing
+        has changed. Raises its refusal, and what every call may raise (`QueueClient`)."""
         transport = self._connection.transport
         content = json.dumps(body).encode() if isinstance(body, Mapping) else body
-        answer = transport.call(method, path, query=query, body=content)
+        if method != "GET":
+            answer = transport.call(method, path, query=query, body=content)
+        else:
+            question = json.dumps([path, query], default=str)
+            tag, kept = transport.kept.get(question)
+            answer = transport.call(method, path, query=query, body=content, known=tag)
+            if kept is not None and answer.status_code == HTTPStatus.NOT_MODIFIED:
+                answer = kept
+            else:
+                transport.kept.keep(question, answer)
         return answers.read(view, answer, transport, self._connection.config)
 
     def _patiently(self, call: Callable[[], Result], *refusals: type[LimitReached]) -> Result:

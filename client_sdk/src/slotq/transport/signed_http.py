@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -48,6 +52,10 @@ LONGEST_PAUSE = 8.0
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 35
 """Seconds. API Gateway gives up after 29."""
+MOST_KEPT = 8
+"""How many answers a client keeps: each has at most about 1 MB."""
+LONGEST_ANSWER = 20_000_000
+"""The most bytes of an answer. API Gateway sends at most 10 MB."""
 
 _NO_ANSWER = (HTTPClientError, BotoConnectionError)
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -64,10 +72,42 @@ class HttpAnswer(Protocol):
     def content(self) -> bytes: ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlainAnswer:
+    """An answer whose body is not compressed."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
 class Http(Protocol):
     """Sends one prepared request; botocore's URLLib3Session is one. Raises one of _NO_ANSWER."""
 
     def send(self, request: Any) -> HttpAnswer: ...
+
+
+class KeptAnswers:
+    """The latest answers that have a tag, so that the queue need not send them again. Safe for
+    threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[str, HttpAnswer]] = {}
+
+    def get(self, question: str) -> tuple[str, HttpAnswer | None]:
+        """The tag and the answer; no tag without one."""
+        with self._lock:
+            return self._kept.get(question, ("", None))
+
+    def keep(self, question: str, answer: HttpAnswer) -> None:
+        tag = answer.headers.get("ETag", "")
+        with self._lock:
+            self._kept.pop(question, None)
+            if tag and answer.status_code == HTTPStatus.OK:
+                self._kept[question] = tag, answer
+            while len(self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
 
 
 class Transport:
@@ -92,9 +132,10 @@ class Transport:
         self._tries, self._timeout = tries, timeout
         self.sleep = sleep
         self._jitter = jitter
+        self.kept = KeptAnswers()
 
     def __copy__(self) -> Self:
-        """Returns self: a transport is immutable."""
+        """Returns self: a transport is immutable, but for the answers it keeps."""
         return self
 
     def __deepcopy__(self, _: object) -> Self:
@@ -113,9 +154,11 @@ class Transport:
         *,
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
+        known: str = "",
     ) -> HttpAnswer:
         """The last answer, whatever its status. Retries, with back-off, calls without an answer,
-        throttled calls and 5xx answers.
+        throttled calls and 5xx answers. `known`: tags (If-None-Match) of answers that the caller
+        has; the answer to a GET may then be 304.
 
         Raises CannotReach if the last try got no answer.
         """
@@ -124,7 +167,7 @@ class Transport:
         for left in reversed(range(self._tries)):
             failure = answer = None
             try:
-                answer = self._http.send(self._signed(method, path, query, body))
+                answer = _plain(self._http.send(self._signed(method, path, query, body, known)))
             except _NO_ANSWER as error:
                 failure = error
             if not left or not _worth_repeating(answer, failure):
@@ -135,7 +178,12 @@ class Transport:
         return answer
 
     def _signed(
-        self, method: str, path: str, query: Mapping[str, object] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object] | None,
+        body: bytes | None,
+        known: str,
     ) -> Any:
         url = self.endpoint + path
         if query:
@@ -150,6 +198,10 @@ class Transport:
         credentials = self.credentials()
         if credentials is not None:
             SigV4Auth(credentials, "execute-api", self._region()).add_auth(request)
+        # Not signed: proxies change these two, which must not break the signature.
+        request.headers["Accept-Encoding"] = "gzip"
+        if known:
+            request.headers["If-None-Match"] = known
         return request.prepare()
 
     def credentials(self) -> Any | None:
@@ -202,6 +254,20 @@ class Transport:
             "If the API is private, call it from inside its VPC (or through a VPN), through an "
             "execute-api VPC endpoint whose security group admits you on port 443; check the URL."
         )
+
+
+def _plain(answer: HttpAnswer) -> HttpAnswer:
+    """The answer with its body decompressed; unchanged if that is not possible."""
+    if answer.headers.get("Content-Encoding", "").strip().lower() != "gzip":
+        return answer
+    unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        content = unpacking.decompress(answer.content, LONGEST_ANSWER)
+    except zlib.error:
+        return answer
+    if not unpacking.eof:
+        return answer
+    return PlainAnswer(status_code=answer.status_code, headers=answer.headers, content=content)
 
 
 def _worth_repeating(answer: HttpAnswer | None, failure: BotoCoreError | None) -> bool:

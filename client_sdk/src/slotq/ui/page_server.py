@@ -119,8 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _passed_on(self) -> Reply:
         target = self.path[len(_API) :]
+        known = self.headers.get("If-None-Match", "") if self.command == "GET" else ""
         return self._with_body(
-            lambda body: self.server.relay.pass_on(self.command, target, body or None)
+            lambda body: self.server.relay.pass_on(self.command, target, body or None, known)
         )
 
     def _with_body(self, answer: Callable[[bytes], Reply]) -> Reply:
@@ -155,14 +156,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, file.content, file.kind, lasting=file.lasting)
 
     def _send_reply(self, reply: Reply, *, lasting: bool = False) -> None:
-        self._send(reply.status, reply.body, "application/json", lasting=lasting)
+        kind = "application/json"
+        self._send(reply.status, reply.body, kind, lasting=lasting, tag=reply.tag)
 
-    def _send(self, status: int, content: bytes, kind: str, *, lasting: bool) -> None:
+    def _send(
+        self, status: int, content: bytes, kind: str, *, lasting: bool, tag: str = ""
+    ) -> None:
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
+        if status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+        if tag:
+            self.send_header("ETag", tag)
         self.send_header(
             "Cache-Control", "private, max-age=31536000, immutable" if lasting else "no-store"
         )

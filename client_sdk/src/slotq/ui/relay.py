@@ -30,13 +30,21 @@ class Reply:
 
     status: int
     body: bytes
+    tag: str = ""
+    """The answer's ETag."""
 
 
 class Calls(Protocol):
     """What the relay needs of `Transport`."""
 
     def call(
-        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, object] | None,
+        body: bytes | None,
+        known: str,
     ) -> HttpAnswer: ...
 
 
@@ -44,8 +52,9 @@ class PageRelay:
     def __init__(self, transport: Transport | Calls) -> None:
         self._transport = transport
 
-    def pass_on(self, method: str, target: str, body: bytes | None) -> Reply:
-        """Make one call of the queue's API. Every failure becomes an answer in the API's form."""
+    def pass_on(self, method: str, target: str, body: bytes | None, known: str = "") -> Reply:
+        """Make one call of the queue's API. Every failure becomes an answer in the API's form.
+        `known`: If-None-Match of the page."""
         path, _, asked = target.partition("#")[0].partition("?")
         if (
             method not in METHODS
@@ -63,10 +72,13 @@ class PageRelay:
             assert isinstance(held, list)
             held.append(value)
         try:
-            answer = self._transport.call(method, path, query=query or None, body=body)
+            answer = self._transport.call(
+                method, path, query=query or None, body=body, known=known[:LONGEST_TARGET]
+            )
         except SlotQError as error:
             return failure(error)
-        return Reply(status=answer.status_code, body=answer.content)
+        tag = answer.headers.get("ETag", "")
+        return Reply(status=answer.status_code, body=answer.content, tag=tag)
 
 
 def failure(error: SlotQError) -> Reply:

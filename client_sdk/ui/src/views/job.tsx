@@ -14,8 +14,8 @@ import { amount, clock, duration, lasting, person, short } from "../words";
 import { Actions } from "./actions";
 import { Logs } from "./logs";
 
-/** Seconds between two forecasts, each of which reads the whole queue. */
-const ASKED_EVERY = 30;
+/** Seconds between two forecasts, each of which reads the whole queue: the more seldom, the later the job's turn. */
+const forecastEvery = (place: number | null | undefined): number => Math.min(600, Math.max(30, place ?? 0));
 
 export function JobPage({ name, me }: { name: string; me: Me | undefined }) {
   const live = useLive(`job ${name}`, (signal) => call<Job>("GET", ofJob(name), { signal }));
@@ -24,7 +24,7 @@ export function JobPage({ name, me }: { name: string; me: Me | undefined }) {
   const { value: start } = useLive(
     waiting ? `start ${name}` : "",
     (signal) => (waiting ? expected(name, signal) : Promise.resolve(undefined)),
-    ASKED_EVERY,
+    forecastEvery(job?.place),
   );
   return (
     <>

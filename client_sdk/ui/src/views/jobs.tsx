@@ -36,7 +36,7 @@ export function Jobs() {
   const question = JSON.stringify(asked);
   const [wanted, setWanted] = useState({ question, most: MOST_AT_ONCE });
   const most = wanted.question === question ? wanted.most : MOST_AT_ONCE;
-  const live = useLive(question, (signal) => jobsIn(asked, most, signal), most > MOST_AT_ONCE ? 15 : 3);
+  const live = useLive(question, (signal) => jobsIn(asked, most, signal));
   // A filter changes when its field loses the focus, as by a press on one of these jobs: all stays until the answer.
   const jobs = useKnown(live);
   const listed = jobs.value;

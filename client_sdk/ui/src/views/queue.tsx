@@ -1,10 +1,10 @@
 // The queue at a glance: each pool as a bar, what runs in it, and its line in the true order.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { get, ofJob, type Job, type Pool } from "../api";
 import { MOST_AT_ONCE } from "../listed";
-import { useLive } from "../live";
+import { pauseAfter, useKnown, useLive } from "../live";
 import { Bar, Legend, type Piece } from "../parts/bar";
 import { Rows, type Column } from "../parts/rows";
 import { Done } from "../parts/progress";
@@ -14,30 +14,37 @@ import { clock, counted, ordinal, person, since } from "../words";
 import { Tiles } from "./tiles";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
-const ASKED = { state: NOT_ENDED, limit: String(MOST_AT_ONCE) };
-/** A limited list has no places, unless the request asks for them, at a higher cost. */
-const WITH_PLACES = { ...ASKED, places: "true" };
+/** How many jobs are shown at first, and how many more each time: they cost the queue what is shown. */
+const AT_FIRST = 200;
 
 export function Queue() {
-  const pools = useLive("pools", (signal) => get("/pools", {}, signal));
-  const [long, setLong] = useState(false);
-  // One key for both questions: what is shown stays until the other is answered.
-  const jobs = useLive("queue", (signal) => get("/jobs", long ? WITH_PLACES : ASKED, signal), long ? 15 : 3);
-  const shown = jobs.value?.jobs.length ?? 0;
+  const [most, setMost] = useState(AT_FIRST);
+  // In the true order, with places.
+  const asked = { state: NOT_ENDED, places: "true", limit: String(most) };
+  const live = useLive(`queue ${most}`, (signal) => get("/jobs", asked, signal));
+  const jobs = useKnown(live);
+  const pace = pauseAfter(jobs.value, 3, 0);
+  const pools = useLive("pools", (signal) => get("/pools", {}, signal), pace);
   const more = jobs.value?.more ?? false;
-  useEffect(() => {
-    if (more) setLong(true);
-    else if (shown > 0) setLong(false);
-  }, [shown, more]);
   const now = Math.max(jobs.at, pools.at);
   return (
     <>
       <h1 class="unseen">Queue</h1>
       <Trouble of={[pools, jobs]} />
-      {pools.value && jobs.value && <Tiles pools={pools.value.pools} jobs={jobs.value} />}
+      {pools.value && jobs.value && <Tiles pools={pools.value.pools} jobs={jobs.value} pace={pace} />}
       {pools.value?.pools.map((pool) => (
         <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} more={more} now={now} />
       ))}
+      {more && (
+        <div class="actions">
+          <p role="status">Shown are the first {counted(jobs.value?.jobs.length ?? 0, "job")} of the queue.</p>
+          {most < MOST_AT_ONCE && (
+            <button type="button" disabled={!live.value} onClick={() => setMost(most + AT_FIRST)}>
+              {live.value ? "Show more" : "Loading …"}
+            </button>
+          )}
+        </div>
+      )}
       {pools.value?.pools.length === 0 && (
         <p class="empty">The queue has no pools yet. An operator adds them with slotq config apply.</p>
       )}

@@ -8,8 +8,8 @@ import { isActive, waits } from "../parts/state";
 
 const MOST_PROJECTS = 4;
 
-export function Tiles({ pools, jobs }: { pools: Pool[]; jobs: JobsPage }) {
-  const { value } = useLive("projects", (signal) => get("/projects", {}, signal), 15);
+export function Tiles({ pools, jobs, pace }: { pools: Pool[]; jobs: JobsPage; pace: number }) {
+  const { value } = useLive("projects", (signal) => get("/projects", {}, signal), Math.max(15, pace));
   const runs = jobs.jobs.filter(isActive).length;
   const line = jobs.jobs.filter(waits).length;
   const size = sum(pools.map((pool) => pool.size.slots ?? 0));

@@ -31,7 +31,7 @@ INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --jso
     type=Seconds(0.5, 3600, whole=False),
     default=2.0,
     show_default=True,
-    help="How often to ask the queue.",
+    help="Ask the queue this often, or less where nothing changes or the list is long.",
 )
 @projects_option
 @click.pass_obj

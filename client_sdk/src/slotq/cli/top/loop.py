@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slotq.cli.top.draw import Frame, lines
 from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, with_message
 from slotq.errors import SlotQError
+from slotq.jobs.follow import Pace
+from slotq.jobs.job_calls import MOST_AT_ONCE
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from slotq.cli.top.keyboard import KeySource
     from slotq.client import QueueClient
 
+AT_FIRST = 200
+"""How many jobs to ask for, and how many more at the end of the list: they cost what is shown."""
 KEY_PAUSE = 0.1
 """Seconds to wait for a key before updating the screen."""
 
@@ -88,6 +92,7 @@ class Top:
         self._seen_at: float | None = None
         self._trouble = ""
         self._drawn: list[Text] = []
+        self._pace, self._most, self._more = Pace(every), AT_FIRST, False
 
     def run(self) -> None:
         """Run until the user quits. Raises what the first look at the queue raises."""
@@ -100,11 +105,20 @@ class Top:
                 self._scene, request = press(self._scene, key)
                 if request:
                     self._requests.append(request)
+            self._ask_for_more()
+
+    def _ask_for_more(self) -> None:
+        """Ask for more jobs once the last known one is chosen."""
+        known = len(self._scene.jobs)
+        if self._more and self._scene.at == known - 1 and self._most == known < MOST_AT_ONCE:
+            self._most, self._next_look = min(self._most + AT_FIRST, MOST_AT_ONCE), 0.0
 
     def _client_view(self) -> Any:
-        return self._client.pools.view(), self._client.jobs(
-            LIVING, project=self._scene.projects or None
-        )
+        projects = self._scene.projects
+        if projects:
+            return self._client.pools.view(), self._client.jobs(LIVING, project=projects)
+        jobs = self._client.jobs(LIVING, limit=self._most, places=True)
+        return self._client.pools.view(), jobs
 
     def _start(self) -> None:
         if self._task is not None:
@@ -147,7 +161,8 @@ class Top:
         configuration, jobs = answer
         self._scene = seen(self._scene, configuration.pools, jobs)
         self._seen_at, self._trouble = self._clock(), ""
-        self._next_look = self._clock() + self._every
+        self._more = jobs.more
+        self._next_look = self._clock() + self._pace.after(jobs, configuration)
 
     def _carry_out(self, request: TopRequest) -> str:
         """Carry out the request; returns the message to show."""

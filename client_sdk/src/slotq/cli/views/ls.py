@@ -11,7 +11,7 @@ import click
 from slotq.cli.app import App, json_option, projects_option, wide_option
 from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
-from slotq.cli.views.watching import every_option, show_changes
+from slotq.cli.views.watching import WATCHED, every_option, on_terminal, show_changes
 from slotq.cli.words import MomentWord
 from slotq.errors import NotAllowed, UnexpectedAnswer
 from slotq.jobs.rendering import JobList
@@ -108,7 +108,9 @@ def ls(
     client = app.client()
     if mine:
         wanted["submitter"] = who_i_am(client).person
-    fetch = _fetcher(client, project=wanted.pop("projects") or None, **wanted)
+    project = wanted.pop("projects") or None
+    whole = project or wanted["sort"] or wanted["limit"] or not (watch and on_terminal(app))
+    fetch = _fetcher(client, project=project, first=None if whole else WATCHED, **wanted)
 
     apart = wanted["sort"] is None
 
@@ -139,19 +141,24 @@ def _fetcher(
     limit: int | None,
     since: datetime | None,
     until: datetime | None,
+    first: int | None,
     **filters: Any,
 ) -> Callable[[], JobList]:
     """A function that fetches the jobs to show. It asks for a whole answer even if few are shown:
-    a shorter one has no places. With `sort`, the limit applies after sorting."""
+    a shorter one has no places. With `sort`, the limit applies after sorting. `first`: only so many
+    jobs, with their places: they cost what is shown."""
     from slotq.jobs.job_calls import MOST_AT_ONCE
 
     chosen = states or (None if everything else LIVING)
+    filters |= {"since": since, "until": until}
+    if first is not None:
+        return lambda: client.jobs(chosen, limit=first, places=True, **filters)
     asked = limit if limit and limit > MOST_AT_ONCE else None
 
     def fetch() -> JobList:
-        jobs = client.jobs(chosen, limit=asked, since=since, until=until, **filters)
+        jobs = client.jobs(chosen, limit=asked, **filters)
         shown = JobList((in_order(jobs, sort) if sort else jobs)[:limit])
-        shown.more = jobs.more or len(shown) < len(jobs)
+        shown.more, shown.examined = jobs.more or len(shown) < len(jobs), jobs.examined
         return shown
 
     return fetch

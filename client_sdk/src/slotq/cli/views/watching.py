@@ -14,7 +14,7 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.on_jobs import named
 from slotq.cli.words import Seconds
-from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
+from slotq.jobs.follow import PROGRESS_HEARTBEAT, Pace, follow, news
 from slotq.jobs.notices import Warned
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import queue_table
@@ -36,8 +36,15 @@ every_option = click.option(
     type=Seconds(0.2, 3600, whole=False),
     default=5.0,
     show_default=True,
-    help="How often to ask the queue.",
+    help="Ask the queue this often, or less where nothing changes or the list is long.",
 )
+WATCHED = 200
+"""How many jobs a table on a terminal has that is drawn again and again."""
+
+
+def on_terminal(app: App) -> bool:
+    """Whether a table is drawn again and again, instead of one after the other."""
+    return app.console().is_terminal and not app.json
 
 
 def follow_job(
@@ -127,13 +134,14 @@ def show_changes(
     output gets one table per change, or one QueueView per line."""
     from slotq_core.wire.views.jobs import queue_view
 
-    console = app.console()
-    if console.is_terminal and not app.json:
-        _live(app, fetch, shown, console, every)
+    console, pace = app.console(), Pace(every)
+    if on_terminal(app):
+        _live(app, fetch, shown, console, pace)
     before: JobList | None = None
     shown_at = app.clock()
     while True:
         jobs = fetch()
+        pause = pace.after(jobs)
         if jobs != before and app.json:
             click.echo(as_json(queue_view(jobs, more=jobs.more).model_dump_json()))
         elif _is_news(before, jobs, app.clock() - shown_at):
@@ -142,7 +150,7 @@ def show_changes(
         else:
             jobs = before or JobList()  # Compare with the last printed table.
         before = jobs
-        app.sleep(every)
+        app.sleep(pause)
 
 
 def _is_news(before: list[JobView] | None, now: list[JobView], ago: float) -> bool:
@@ -159,14 +167,15 @@ def _live(
     fetch: Callable[[], JobList],
     shown: Callable[[list[JobView]], RenderableType],
     console: Console,
-    every: float,
+    pace: Pace,
 ) -> NoReturn:
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(shown(fetch()), refresh=True)
-            app.sleep(every)
+            jobs = fetch()
+            live.update(shown(jobs), refresh=True)
+            app.sleep(pace.after(jobs))
 
 
 @click.command
@@ -182,4 +191,9 @@ def watch(app: App, name: str | None, every: float) -> None:
     client = app.client()
     if name is not None:
         follow_job(app, client, name, every=every)
-    show_changes(app, lambda: client.jobs(LIVING), queue_table, every=every)
+    first = on_terminal(app)
+
+    def fetch() -> JobList:
+        return client.jobs(LIVING, limit=WATCHED if first else None, places=first)
+
+    show_changes(app, fetch, queue_table, every=every)

@@ -8,6 +8,7 @@ through a VPC endpoint: with the header `x-apigw-api-id`, or with the Host heade
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 import uuid
@@ -27,6 +28,9 @@ from slotq.local.entry.signatures import (
 )
 
 MAX_BODY = 10_000_000
+COMPRESSED_FROM = 1024
+"""From how many bytes on answers are compressed, if the client accepts that; as the template's
+MinimumCompressionSize."""
 TIMEOUT = 29.0
 _MOST_DIGITS = 18
 """Of a length: more than any disk holds."""
@@ -82,6 +86,9 @@ class Gateway:
             status, headers, body = self._through(environ, request_id)
         except GatewayAnswer as own:
             status, headers, body = own.status, own.headers, own.body
+        if len(body) >= COMPRESSED_FROM and _takes_gzip(environ.get("HTTP_ACCEPT_ENCODING", "")):
+            headers = [*headers, ("Content-Encoding", "gzip")]
+            body = gzip.compress(body, compresslevel=1, mtime=0)
         return status, [*headers, ("x-amzn-RequestId", request_id)], body
 
     def _through(
@@ -172,6 +179,15 @@ class Gateway:
                 "sourceIp": address,
             },
         }
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether a client accepts gzip, by Accept-Encoding."""
+    for coding in accepted.lower().split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip() in {"gzip", "*"}:
+            return re.fullmatch(r"q=0(\.0*)?", weight.replace(" ", "")) is None
+    return False
 
 
 def _check_api(environ: Environ) -> None:

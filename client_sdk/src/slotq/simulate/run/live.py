@@ -39,7 +39,7 @@ from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Part, World
+from slotq_core.ports.stored import Change, Ledger, Part, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
@@ -90,6 +90,9 @@ class _WithRefused:
 
     def load_all(self, now: int) -> World:
         return self._with_refused(self._worlds.load_all(now))
+
+    def pools(self, now: int) -> Sequence[tuple[Pool, Ledger]]:
+        return self._worlds.pools(now)
 
     def _with_refused(self, world: World) -> World:
         if not self._refused:

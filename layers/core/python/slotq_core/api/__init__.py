@@ -4,6 +4,7 @@ table            the table of routes: path, method, right, handler, description
 router           from an API event to the function that answers it
 routes           the routes, bound to a manager, and each refusal as an `ErrorView`
 signed_requests  the request being answered, as routes read it, and answers as they write them
+tags             entity tags: what has not changed is not sent again
 jobs             jobs
 job_changes      what a request wants of jobs
 groups           groups of jobs

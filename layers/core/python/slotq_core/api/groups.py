@@ -60,11 +60,13 @@ class GroupRoutes:
         from slotq_core.wire.groups.views import GroupsView
 
         ended = switch("ended", self._request.query())
-        found = self._manager().group_lookup.all(to=self._request.caller(), ended=ended)
+        lookup = self._manager().group_lookup
+        found, examined = lookup.all(to=self._request.caller(), ended=ended)
         views = [*map(_summary, found)]
         shown = fitting_views(views)
         left_out = len(views) - len(shown)
-        return json_answer(HTTPStatus.OK, GroupsView(groups=[*shown], left_out=left_out))
+        view = GroupsView(groups=[*shown], left_out=left_out, examined=examined)
+        return json_answer(HTTPStatus.OK, view)
 
     def _answer(self, code: HTTPStatus, status: GroupStatus, start: int = 0) -> Response:
         """The page that starts at this place. The first page includes the sweep."""
@@ -83,7 +85,8 @@ class GroupRoutes:
         if len(views) < len(page):
             following = status.stored.group.members.index([*page][len(views)])
         text = None if following is None else str(following)
-        return json_answer(code, beside.model_copy(update={"jobs": [*views], "next": text}))
+        view = beside.model_copy(update={"jobs": [*views], "next": text})
+        return json_answer(code, view, has_reports=any(job.progress for job in jobs.values()))
 
 
 def _new_group(text: GroupText) -> NewGroup:

@@ -70,26 +70,28 @@ class JobRoutes:
 
         query = self._request.query()
         states, wanted, limit = _selection(query)
-        lookup, caller, following = self._manager().jobs, self._request.caller(), None
+        lookup, caller = self._manager().jobs, self._request.caller()
         if switch("places", query):
             if "next" in query:
                 raise InvalidRequest("with places there are no further pages", field="next")
-            jobs, more = lookup.first(states, wanted, limit=limit, to=caller)
+            found = lookup.first(states, wanted, limit=limit, to=caller)
         else:
             after = None
             if "next" in query:
                 after = ListCursor.parse(query["next"][-1], question=question_of(states, wanted))
-            jobs, following = lookup.page(states, wanted, limit=limit, after=after, to=caller)
-            more = following is not None
-        views = [*self._warned(lookup.with_progress(jobs))]
+            found = lookup.page(states, wanted, limit=limit, after=after, to=caller)
+        views = [*self._warned(lookup.with_progress(found.statuses))]
         shown = fitting_views(views)
+        more, following = found.more, found.following
         if len(shown) < len(views):
             more = True
             if not switch("places", query):
                 question = question_of(states, wanted)
-                following = ListCursor.behind(jobs[len(shown) - 1].job, question=question)
+                last = found.statuses[len(shown) - 1].job
+                following = ListCursor.behind(last, question=question)
         text = following.text() if following else None
-        return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
+        view = queue_view(shown, more=more, following=text, examined=found.examined)
+        return json_answer(HTTPStatus.OK, view, has_reports=any(job.progress for job in shown))
 
     def change_many(self) -> Response:
         from slotq_core.api.job_changes import change_request_of
@@ -120,7 +122,7 @@ class JobRoutes:
         lookup = self._manager().jobs
         status = lookup.status(name, to=self._request.caller())
         (view,) = self._warned(lookup.with_progress([status]))
-        return json_answer(HTTPStatus.OK, view)
+        return json_answer(HTTPStatus.OK, view, has_reports=view.progress is not None)
 
     def _warned(self, statuses: Iterable[Status]) -> Iterator[JobView]:
         return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)

@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from slotq_core import __version__, names
 from slotq_core.api.routes import METHODS, ROUTES
 from slotq_core.api.table.route import Parameter, Route
+from slotq_core.api.tags import LONGEST
 from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.operations.status import MOST_LOOKED_AT
 from slotq_core.wire import (
@@ -88,6 +89,17 @@ _ERRORS = {
     429: "A limit is reached: `code` names it; the header Retry-After says when to try again (s)",
     500: "The queue failed; its log has the details under the request's id",
     503: "A service that the queue needs does not answer; it is safe to repeat the request",
+}
+
+_UNCHANGED = (
+    f"What the caller has by one of these tags is at most {LONGEST} s old; there is no body. With "
+    "`*`: an answer exists"
+)
+_IF_NONE_MATCH: dict[str, Any] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "ETags of answers to the same question that the caller still has",
+    "schema": {"type": "string"},
 }
 
 
@@ -191,7 +203,7 @@ def _path(path: str) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     texts = {
         "description": route.description.format(**NUMBERS),
-        "parameters": [_in_query(parameter) for parameter in route.query],
+        "parameters": [*map(_in_query, route.query), *([_IF_NONE_MATCH] if route.tagged else ())],
         "requestBody": _body(route.body),
     }
     return {
@@ -239,6 +251,8 @@ def _responses(route: Route) -> dict[str, Any]:
         returned.status: {"description": returned.meaning, "content": _content(returned.model)}
         for returned in route.returns
     }
+    if route.tagged:
+        answers[304] = {"description": _UNCHANGED}
     for error in (*route.errors, 500, 503):
         answers[error] = {"description": _ERRORS[error], "content": _content("ErrorView")}
     return {str(code): answer for code, answer in answers.items()}

@@ -30,7 +30,8 @@ class QueueRoutes:
         settings, revision = manager.configuration.settings()
         queue = manager.queue_snapshots.read(to=self._request.caller())
         view = scenario_page(queue, settings, revision, after, most=MOST_ANSWER)
-        return Response(status=int(HTTPStatus.OK), body=view.model_dump_json(exclude_defaults=True))
+        text = view.model_dump_json(exclude_defaults=True)
+        return Response(status=int(HTTPStatus.OK), body=text, has_reports=bool(queue.etas))
 
     def about(self) -> Response:
         view = AboutView(slotq=__version__, caller=self._request.caller(), dry_runs=True)

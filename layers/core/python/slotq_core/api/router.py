@@ -27,13 +27,16 @@ _PART = re.compile(r"[-._~()'!*:@,;=+&$%<> \[\]{}|^\w]+")
 class Response:
     status: int
     body: str
-    """JSON."""
+    """JSON; empty: none."""
     headers: dict[str, str] = field(default_factory=dict)
     """Headers besides Content-Type."""
+    has_reports: bool = False
+    """Whether the body has reports of scripts, which change past the table."""
 
     def as_event(self) -> dict[str, Any]:
         """The response in the format of the proxy integration."""
-        headers = {"Content-Type": "application/json", **self.headers}
+        kind = {"Content-Type": "application/json"} if self.body else {}
+        headers = {**kind, **self.headers}
         return {
             "statusCode": self.status,
             "body": self.body,
@@ -62,6 +65,13 @@ class Request:
         single = self.event.get("queryStringParameters") or {}
         every = self.event.get("multiValueQueryStringParameters") or {}
         return {**{key: value.split(",") for key, value in single.items()}, **every}
+
+    def header(self, name: str) -> str:
+        """All values of a header as one list; empty if it is absent."""
+        single = self.event.get("headers") or {}
+        every = self.event.get("multiValueHeaders") or {key: [single[key]] for key in single}
+        values = (values for key, values in every.items() if key.lower() == name.lower())
+        return ", ".join(str(value) for found in values for value in found or ())
 
 
 _REQUEST: ContextVar[Request] = ContextVar("request")

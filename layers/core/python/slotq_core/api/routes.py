@@ -17,9 +17,11 @@ from slotq_core.api.table.of_jobs import JOB_ROUTES
 from slotq_core.api.table.of_queue import QUEUE_ROUTES
 from slotq_core.api.table.of_settings import SETTING_ROUTES
 from slotq_core.api.table.route import Route
+from slotq_core.api.tags import Question, Tags, tags_in
 from slotq_core.errors import Conflict, LimitReached, Refused, SlotQError, Unavailable
 from slotq_core.manager import QueueManager
 from slotq_core.model.access import Action
+from slotq_core.ports.surroundings import QueueVersion
 from slotq_core.wire.base import ErrorView, FaultView
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ class Routes:
         self._http = http = Router(not_found=_no_route, before=self._check)
         self._request = SignedRequest(http)
         self._handlers = Handlers(manager, self._request, self._error_of)
+        self._tags = Tags(self._version)
         for route in ROUTES:
             http.add(route.path, [route.method], self._answer_of(route))
         for path, methods in METHODS.items():
@@ -128,7 +131,20 @@ class Routes:
         def answer(**named: str) -> Response:
             return route.handler(self._handlers)(**named)
 
-        return answer
+        def tagged(**named: str) -> Response:
+            return self._tags.answer(self._question(), lambda: answer(**named))
+
+        return tagged if route.tagged else answer
+
+    def _version(self) -> tuple[QueueVersion, int]:
+        return self._manager().overview.version()
+
+    def _question(self) -> Question:
+        request = self._request
+        tags = tags_in(request.header("If-None-Match"))
+        return Question(
+            caller=request.caller(), path=request.path, query=request.query(), tags=tags
+        )
 
     def _check(self, path: str, method: str) -> None:
         """Check that the caller is known, what can be checked before a job is, and the query.

@@ -58,6 +58,14 @@ class SignedRequest:
         """The query's parameters; those that the table of routes names (`check_query`)."""
         return self._http.request.query
 
+    def header(self, name: str) -> str:
+        """All values of a header as one list; empty if it is absent."""
+        return self._http.request.header(name)
+
+    @property
+    def path(self) -> str:
+        return str(self._http.request.event["path"])
+
     def check_query(self, known: Sequence[str]) -> None:
         """Raises InvalidRequest for a parameter that is not among these."""
         for key in self.query():
@@ -110,5 +118,5 @@ def _size(view: BaseModel) -> int:
     return len(view.model_dump_json().encode())
 
 
-def json_answer(status: HTTPStatus, body: BaseModel) -> Response:
-    return Response(status=int(status), body=body.model_dump_json())
+def json_answer(status: HTTPStatus, body: BaseModel, *, has_reports: bool = False) -> Response:
+    return Response(status=int(status), body=body.model_dump_json(), has_reports=has_reports)

@@ -15,7 +15,7 @@ from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations.admit import Admitter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, QueueVersion
 
 if TYPE_CHECKING:
     from slotq_core.admission.user_quotas import UserQuota
@@ -66,13 +66,16 @@ class Overview:
     def __init__(self, store: Store, clock: Clock, admitter: Admitter) -> None:
         self._store, self._clock, self._admitter = store, clock, admitter
 
+    def version(self) -> tuple[QueueVersion, int]:
+        """The version of what the queue shows, by one read, and the time (ms)."""
+        return self._store.scheduler.version(), self._clock.now()
+
     def pools(self) -> list[PoolStatus]:
         """The pools in order, with their size, use and health."""
         now = self._clock.now()
-        world = self._store.worlds.load(now)
         return [
-            PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
-            for pool in world.snapshot.pools
+            PoolStatus(pool=pool, size=pool.size(now), used=ledger.used)
+            for pool, ledger in self._store.worlds.pools(now)
         ]
 
     def sharers(self) -> Sharers:

@@ -118,7 +118,7 @@ def _visit(steps: Steps, job: Job) -> bool:
         return take_turn(steps, gang)
     rooms = state.rooms_of(job)
     state.take_own_claim(job)
-    if not has_prospects(job, rooms, state):
+    if not has_prospects(job, rooms, steps):
         return blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)
     within_limits = [room for room in admitting if eligible.within_bounds(job, room)]

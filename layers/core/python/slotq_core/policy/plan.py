@@ -209,6 +209,8 @@ class Need:
     count: int
     """How many of the jobs behind it are wanted. The answer may have more or fewer, but has at
     least one if any are left."""
+    alone: bool = False
+    """Whether no other line will be wanted next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from slotq_core.model.jobs import Job
-from slotq_core.ports.stored import Change, InParts, Part, World
+from slotq_core.model.pools import Pool
+from slotq_core.ports.stored import Change, InParts, Ledger, Part, World
 
 
 class Worlds(Protocol):
@@ -19,6 +20,10 @@ class Worlds(Protocol):
 
         The cost does not depend on the number of waiting jobs.
         """
+
+    def pools(self, now: int) -> Sequence[tuple[Pool, Ledger]]:
+        """Return the pools in order, with their health, foreign use and ledgers, at `now` (ms).
+        Reads nothing of what waits."""
 
     def load_all(self, now: int) -> World:
         """Load the same with every waiting job: for explanations, never for a pass."""

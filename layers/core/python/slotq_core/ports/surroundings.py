@@ -1,8 +1,9 @@
-"""When passes run, the clock, independent calls, and people."""
+"""When passes run, what has changed, the clock, independent calls, and people."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 LONGEST_DELAY = 900_000
@@ -57,8 +58,18 @@ class Notifier(Protocol):
         ahead. If the request is lost, the next tick runs the pass."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueVersion:
+    """The version of what the queue shows."""
+
+    text: str
+    """Differs after each change."""
+    busy_until: int = 0
+    """Until when (ms) a pass may change something without a new version; 0: no pass runs."""
+
+
 class Scheduler(Protocol):
-    """Which trigger makes a pass, and when. Methods may raise Unavailable."""
+    """Which trigger makes a pass, and when; and what has changed. Methods may raise Unavailable."""
 
     def bump(self) -> int | None:
         """Raise the wake's generation: there is something to decide.
@@ -83,6 +94,14 @@ class Scheduler(Protocol):
 
         With None, give the lease back in any case and record nothing. Returns False after a bump,
         or if another holder has the lease."""
+
+    def version(self) -> QueueVersion:
+        """The version of what the queue shows, by one read. It moves with each bump, with the end
+        of a lease whose holder has changed something, and with `announce`."""
+
+    def announce(self) -> None:
+        """Move the version if this process has changed something that no other call has announced.
+        A handler's last call; without changes nothing is called."""
 
     def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
         """Take the turn of a periodic task if one is due, and set the next turn to `next_at`.

@@ -42,12 +42,11 @@ def read_at_first(
     by_user: bool,
     shares: bool,
 ) -> int | None:
-    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan
-    distinguishes users, so the first job of a line of several users may hide another user's.
+    """Return how many jobs of the line a plan needs to begin; None: all of them. `by_user`: the
+    plan distinguishes users, so the first job of a line of several users may hide another user's.
     `shares`: projects share the pools, so the demand of a sweep matters."""
     mixed = mixes_users(line, by_user=by_user)
-    needed = None if mixed else first_read(line, pools, groups, shares=shares)
-    return None if needed is None else max(FIRST_JOBS, needed)
+    return None if mixed else first_read(line, pools, groups, shares=shares)
 
 
 def mixes_users(line: Line, *, by_user: bool) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from botocore.exceptions import (
@@ -30,6 +32,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
+from slotq_core.ports.surroundings import InParallel
 
 
 class Contended(Conflict):
@@ -152,12 +155,33 @@ def _strongest(codes: list[str]) -> type[SlotQError] | None:
     )
 
 
+class Unannounced:
+    """Whether this process has changed what the queue shows since it last moved the queue's version
+    (`wake`). Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._noted = False
+
+    def note(self) -> None:
+        with self._lock:
+            self._noted = True
+
+    def take(self) -> bool:
+        """Return whether there is a change to announce, and clear it. Before the announcing call: a
+        change during the call needs another one."""
+        with self._lock:
+            noted, self._noted = self._noted, False
+            return noted
+
+
 class TableCalls:
     """One table. Every method may raise the errors of `translated`."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client = client
         self.table = table
+        self.unannounced = Unannounced()
 
     def item(self, key: Key) -> Item | None:
         """Read one item, strongly consistent."""
@@ -184,6 +208,11 @@ class TableCalls:
                 raise Unavailable("DynamoDB answered for none of the items")
             waiting = [*map(key_of, left), *waiting]
         return found
+
+    def items_at_once(self, keys: Sequence[Key], in_parallel: InParallel) -> dict[Key, Item]:
+        """As `items`, with its calls at once."""
+        parts = [keys[at : at + MAX_KEYS] for at in range(0, len(keys), MAX_KEYS)]
+        return dict(chain.from_iterable(found.items() for found in in_parallel(self.items, parts)))
 
     def query(
         self,
@@ -271,5 +300,12 @@ class TableCalls:
         botocore gives each call its own ClientRequestToken and keeps the token over its retries.
         Therefore a retry of a transaction that took effect gets the answer of the first try.
         """
-        with translated():
-            self._client.transact_write_items(TransactItems=list(actions))
+        try:
+            with translated():
+                self._client.transact_write_items(TransactItems=list(actions))
+        except (Conflict, Malformed):
+            raise
+        except Exception:
+            self.unannounced.note()  # It may have taken effect.
+            raise
+        self.unannounced.note()

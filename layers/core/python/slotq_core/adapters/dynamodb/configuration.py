@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -71,12 +71,15 @@ from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange
+from slotq_core.ports.surroundings import InParallel
 from slotq_core.storage.configured import configured
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 T = TypeVar("T")
 U = TypeVar("U")
+Ledgers = Mapping[table.Key, Item]
+"""The ledgers of pools, as far as they exist."""
 _GROUP_DECISIONS, _IN_PARTS = "groupDecisions", "inParts"
 """Attributes of REVISION that passes write (`expressions.decide_about_groups`)."""
 _DOCUMENTS = {"before": "sharingBefore", "after": "sharingAfter"}
@@ -122,19 +125,38 @@ class DynamoConfiguration:
         self._documents = SharingDocuments(calls)
         self._kept: _Kept | None = None
         """The last configuration that was read whole."""
+        self._decided: Item | None = None
+        """What passes have written to REVISION, as last read (`_of_passes`)."""
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the readable pools."""
         return self.read_through(Sieve())[0].pools
 
-    def read_through(self, sieve: Sieve) -> tuple[Configuration, str]:
+    def read_through(self, sieve: Sieve, item: Item | None = None) -> tuple[Configuration, str]:
         """Return the configuration, and why nothing may be decided under it (usually empty). Lost
         departments and projects are such a reason, and are left out. Unreadable items go into the
-        sieve."""
+        sieve. `item`: REVISION, if it has been read just now."""
         try:
-            return self._read(sieve), ""
+            return self._read(sieve, item=item), ""
         except ConfigurationLost as error:
             return self._read(sieve, lost=True), str(error)
+
+    def with_ledgers(
+        self, sieve: Sieve, in_parallel: InParallel
+    ) -> tuple[Configuration, str, Ledgers | None]:
+        """Return the same, and the ledgers of its pools, from the calls that read REVISION. None:
+        they must be read again, after REVISION.
+
+        A decision about a group requires the count of such decisions to be one that was read
+        before the ledgers of all pools. If the count is still what was read last, it is.
+        """
+        kept, decided = self._kept, self._decided
+        keys = [table.revision_key()]
+        keys += [table.ledger_key(pool.name) for pool in kept.pools] if kept else ()
+        found = self._calls.items_at_once(keys, in_parallel)
+        item = found.pop(table.revision_key(), Item())
+        unchanged = kept is not None and kept.label == _label(item) and decided == _of_passes(item)
+        return *self.read_through(sieve, item), found if unchanged else None
 
     def definition(self, pool: str) -> Pool | None:
         """Return a pool as configured."""
@@ -144,18 +166,21 @@ class DynamoConfiguration:
         """Return the whole configuration, with its revision."""
         return self._read(Sieve())
 
-    def _read(self, sieve: Sieve, *, lost: bool = False) -> Configuration:
-        return self._read_with_label(sieve, lost=lost)[0]
+    def _read(self, sieve: Sieve, *, lost: bool = False, item: Item | None = None) -> Configuration:
+        return self._read_with_label(sieve, lost=lost, item=item)[0]
 
-    def _read_with_label(self, sieve: Sieve, *, lost: bool = False) -> tuple[Configuration, _Kept]:
+    def _read_with_label(
+        self, sieve: Sieve, *, lost: bool = False, item: Item | None = None
+    ) -> tuple[Configuration, _Kept]:
         """Return the configuration, with what cannot be read in the sieve. `lost`: without
-        departments and projects. Raises ConfigurationLost.
+        departments and projects. `item`: REVISION, if it has been read just now. Raises
+        ConfigurationLost.
 
         If the pools do not match the revision's digest, both are read once more: a change in
         between may have made the pools newer than the revision. If they still do not match,
         somebody has edited the table, and this reading counts.
         """
-        item, kept = self._read_once(sieve, believe=lost, lost=lost)
+        item, kept = self._read_once(sieve, believe=lost, lost=lost, item=item)
         if not kept.believed:
             item, kept = self._read_once(sieve, believe=True, lost=lost)
         for name in _uncounted(item):
@@ -175,9 +200,13 @@ class DynamoConfiguration:
         )
         return configuration, kept
 
-    def _read_once(self, sieve: Sieve, *, believe: bool, lost: bool) -> tuple[Item, _Kept]:
+    def _read_once(
+        self, sieve: Sieve, *, believe: bool, lost: bool, item: Item | None = None
+    ) -> tuple[Item, _Kept]:
         """Return the REVISION item, and the configuration that was read after it."""
-        item, kept = self._calls.item(table.revision_key()) or Item(), self._kept
+        if item is None:
+            item = self._calls.item(table.revision_key()) or Item()
+        kept, self._decided = self._kept, _of_passes(item)
         label = _label(item)
         if kept is None or kept.label != label:
             kept = self._reread(label, sieve, believe=believe, lost=lost)
@@ -489,6 +518,11 @@ def _label(revision: Item) -> Item:
         for name, value in revision.items()
         if name not in aside and not is_spending(name)
     }
+
+
+def _of_passes(revision: Item) -> Item:
+    """Return what passes write to the REVISION item."""
+    return {name: revision[name] for name in (_GROUP_DECISIONS, _IN_PARTS) if name in revision}
 
 
 def _document(revision: Item) -> str:

@@ -24,6 +24,7 @@ from slotq_core.adapters.dynamodb.transactions import (
     MAX_ACTIONS,
     commit_actions,
     fitting,
+    key_in,
 )
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
 from slotq_core.model.jobs import Job
@@ -91,8 +92,8 @@ class DynamoDecisions:
         try:
             self._calls.transact(actions)
         except Conflict as conflict:
-            self._pools.forget()
             refused = refused_keys(conflict, actions)
+            self._pools.forget(table.pools_of_ledgers(map(key_in, actions)))
             self._doubt(changes, refused)
             raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
         self._count(_arrivals(changes))

@@ -13,12 +13,13 @@ from dataclasses import replace
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import opening_of, stored_group_of
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.transactions import check, group_actions, update
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.groups import Group, Opening, StoredGroup
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.storage.ends import end_of
 
 
@@ -69,9 +70,9 @@ class DynamoGroups:
         """Return these groups by name, as far as they exist. Reads only records that the last load
         did not request: a continuing group costs nothing."""
         wanted = sorted(set(names) - {""})
-        new = [name for name in wanted if name not in self._known]
-        read = [stored for stored in self._in_parallel(self._read, new) if stored]
-        known = self._known | {stored.group.name: stored for stored in read}
+        new = {table.group_key(name): name for name in wanted if name not in self._known}
+        items = self._calls.items_at_once([*new], self._in_parallel)
+        known = self._known | {new[key]: _of_passes(new[key], item) for key, item in items.items()}
         self._known = {name: known[name] for name in wanted if name in known}
         return {name: stored.group for name, stored in self._known.items()}
 
@@ -81,8 +82,8 @@ class DynamoGroups:
         """Return the groups of the last load, gangs with the ends of their members. `living`: jobs
         that the load has seen alive; `now`: its time (ms).
 
-        Reads each other member, and ended ones only once. So a gang costs one read for each ended
-        member, and at each load one for each member that is held, backs off or has dependencies.
+        Reads all other members together, and ended ones only once. So at each load a gang costs one
+        read unit for each member that is held, backs off or has dependencies.
         """
         gangs = [group for group in groups if group.max_parallel is None]
         unknown = [
@@ -91,10 +92,10 @@ class DynamoGroups:
             for name in group.members
             if name not in living and name not in self._ended.get(group.name, {})
         ]
-        for (group, name), job in zip(
-            unknown, self._in_parallel(self._member, unknown), strict=True
-        ):
-            stored = self._known[group]
+        keys = [table.job_key(name) for _, name in unknown]
+        items = self._calls.items_at_once(keys, self._in_parallel)
+        for (group, name), key in zip(unknown, keys, strict=True):
+            stored, job = self._known[group], whole_job(items.get(key))
             if (end := end_of(job, stored, now=now, history=self._history)) is not None:
                 self._ended.setdefault(group, {})[name] = end
         self._ended = {name: ends for name, ends in self._ended.items() if name in self._known}
@@ -102,16 +103,13 @@ class DynamoGroups:
             replace(group, ended=dict(self._ended.get(group.name, {}))) for group in groups
         )
 
-    def _member(self, member: tuple[str, str]) -> Job | None:
-        return whole_job(self._calls.item(table.job_key(member[1])))
 
-    def _read(self, name: str) -> StoredGroup | None:
-        """Return the group without the parameters of a sweep: no pass needs them, and each waiting
-        sweep would take up to 2 MB of the function's memory. If a group's rules are unreadable,
-        nothing of it may start."""
-        try:
-            stored = self.get(name)
-            return None if stored is None else replace(stored, sweep=None)
-        except NotUnderstood:
-            closed = Group(name=name, members=(), max_parallel=0)
-            return StoredGroup(group=closed, submitter="", digest="")
+def _of_passes(name: str, item: Item) -> StoredGroup:
+    """Return the group without the parameters of a sweep: no pass needs them, and each waiting
+    sweep would take up to 2 MB of the function's memory. If a group's rules are unreadable, nothing
+    of it may start."""
+    try:
+        return replace(stored_group_of(item), sweep=None)
+    except UNREADABLE:
+        closed = Group(name=name, members=(), max_parallel=0)
+        return StoredGroup(group=closed, submitter="", digest="")

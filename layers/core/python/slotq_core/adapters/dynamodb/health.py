@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.calls import Contended, TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
@@ -20,6 +20,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
+from slotq_core.adapters.dynamodb.transactions import put, update
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
@@ -52,7 +53,22 @@ class DynamoHealth:
         return found[0] if found else None
 
     def set(self, pool: str, health: PoolHealth) -> None:
-        self._calls.put(table.health_key(pool), write(health))
+        """Store the facts, and note that in the pool's ledger. Without a ledger, no pass caches
+        the pool."""
+        name, item = self._calls.table, write(health)
+        actions = [
+            put(name, table.health_key(pool), item),
+            update(name, table.ledger_key(pool), ledger_expressions.note_fact()),
+        ]
+        for _ in range(_TRIES):
+            try:
+                self._calls.transact(actions)
+            except Contended:
+                continue
+            except Conflict:
+                self._calls.put(table.health_key(pool), item)
+            return self._calls.unannounced.note()
+        raise Unavailable(f"pool {pool}: its ledger is changing; try again")
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
         for _ in range(_TRIES):
@@ -62,9 +78,10 @@ class DynamoHealth:
             _, before, version = read
             change = ledger_expressions.count_foreign(amount, before, version)
             try:
-                return self._calls.update(table.ledger_key(pool), change)
+                self._calls.update(table.ledger_key(pool), change)
             except Conflict:
                 continue
+            return self._calls.unannounced.note()
         raise Unavailable(f"pool {pool}: its ledger is changing; try again")
 
     def sightings(self) -> tuple[Sighting, ...]:

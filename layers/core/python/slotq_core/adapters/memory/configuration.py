@@ -106,6 +106,7 @@ class MemoryConfiguration:
             sharing=shared,
         )
         self._changes.append(change)
+        self._state.changes += 1
         self._state.pools, self._limits, self.sharing = after.pools, after.limits, after.sharing
 
 

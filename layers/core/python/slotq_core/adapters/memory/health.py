@@ -36,6 +36,7 @@ class MemoryHealth:
     @one_at_a_time
     def set(self, pool: str, health: PoolHealth) -> None:
         self._state.health[pool] = health
+        self._state.changes += 1
 
     @one_at_a_time
     def set_foreign(self, pool: str, amount: Demand) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
+from slotq_core.ports.surroundings import QueueVersion
 from slotq_core.timestamps import FAR_OFF
 
 
 class MemoryScheduler:
     """In-memory wake, lease and turns, safe for threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Callable[[], int]) -> None:
+        """`changes`: how often something that people see has changed."""
+        self._changes = changes
         self._lock = threading.Lock()
         self._turns: dict[str, int] = {}
         self._generation = 0
@@ -41,6 +45,14 @@ class MemoryScheduler:
                 return False
             self._holder, self._seen_to = "", generation or None
             return True
+
+    def version(self) -> QueueVersion:
+        with self._lock:
+            until = self._lease_until if self._holder else 0
+            return QueueVersion(text=f"{self._generation} {self._changes()}", busy_until=until)
+
+    def announce(self) -> None:
+        """Do nothing: each change has moved the version."""
 
     def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
         with self._lock:

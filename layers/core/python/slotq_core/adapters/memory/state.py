@@ -135,6 +135,8 @@ class State:
     """By pool, user and rank."""
     group_decisions: int = 0
     in_parts: InParts | None = None
+    changes: int = 0
+    """How often something that people see has changed."""
 
     def all_jobs(self) -> list[Job]:
         with self.lock:
@@ -159,6 +161,7 @@ class State:
         ]
 
     def keep(self, job: Job) -> Job:
+        self.changes += 1
         before = self.jobs.get(job.name)
         self.jobs[job.name] = job
         self.index.keep(job)
@@ -174,6 +177,7 @@ class State:
 
     def raise_version(self, pool: str, gained: Demand) -> None:
         """Raise the version of a pool's ledger, and its used amount by `gained`."""
+        self.changes += 1
         ledger = self.ledgers[pool]
         self.ledgers[pool] = Ledger(version=ledger.version + 1, used=ledger.used + gained)
 

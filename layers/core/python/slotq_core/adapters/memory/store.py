@@ -31,7 +31,7 @@ class MemoryStore:
         self.counters = MemoryCounters(state.all_jobs, state.open_lines)
         self.usage = MemoryUsage(state.active)
         self.groups = MemoryGroups()
-        self.scheduler = MemoryScheduler()
+        self.scheduler = MemoryScheduler(lambda: state.changes)
         self.jobs = MemoryJobs(state, self.counters, self.groups)
         self.configuration = MemoryConfiguration(state, self.counters, self.usage)
         self.worlds = MemoryWorlds(state, self.configuration, self.groups, self.usage)

@@ -11,14 +11,16 @@ from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields, last_yields
 from slotq_core.policy.plan import Found, Need
-from slotq_core.ports.stored import MOST_AHEAD, Ahead, World
+from slotq_core.ports.stored import MOST_AHEAD, Ahead, Ledger, World
 from slotq_core.storage.ends import end_of
 from slotq_core.storage.order_keys import order_key
 from slotq_core.storage.snapshots import (
+    FIRST_JOBS,
     MAX_DUE,
     due_and_ended,
     due_part,
@@ -56,9 +58,10 @@ class MemoryWorlds:
         named = {line: Line.parse(line).group for line in self._state.index.lines()}
         groups = self._groups_of(named.values(), now)
         for line in (line for line, group in named.items() if not group or group in groups):
-            count = read_at_first(
+            needed = read_at_first(
                 Line.parse(line), self._state.pools, groups, by_user=apart, shares=shares
             )
+            count = None if needed is None else max(FIRST_JOBS, needed)
             found = self._read_on(line, None, count, seen)
             first += found.jobs
             if found.behind:
@@ -79,6 +82,10 @@ class MemoryWorlds:
             more=more,
             keep_bounds=lambda: self._forget_yields(snapshot, now),
         )
+
+    @one_at_a_time
+    def pools(self, _: int) -> list[tuple[Pool, Ledger]]:
+        return [(pool, self._state.ledgers[pool.name]) for pool in self._state.pools_now()]
 
     @one_at_a_time
     def load_all(self, now: int) -> World:

@@ -86,6 +86,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.jobs.list_jobs,
         operation="listJobs",
+        tagged=True,
         summary="List jobs in the order of the queue: running, waiting by place, ended",
         description="A list that fits in one answer is in the order of the queue, with places, "
         "where at most 1,000 jobs wait. Of a longer one, each answer has one page and the cursor "
@@ -147,6 +148,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.jobs.get,
         operation="getJob",
+        tagged=True,
         summary="Show one job with its place, the reason why it waits, and its attempts",
         returns=(Returned(meaning="The job", model="JobView"),),
         errors=(403, 404),
@@ -193,6 +195,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.groups.list_groups,
         operation="listGroups",
+        tagged=True,
         summary="List the groups, with how many of their members are in each state",
         description="At most {MOST_GROUPS}: those with the latest members.",
         query=(
@@ -231,6 +234,7 @@ JOB_ROUTES = (
         action=Action.SEE,
         handler=lambda of: of.groups.get,
         operation="getGroup",
+        tagged=True,
         summary="Show a group with its members, and why a gang waits",
         query=(
             Parameter(

@@ -73,6 +73,7 @@ QUEUE_ROUTES = (
         action=Action.LOOK,
         handler=lambda of: of.queue.scenario,
         operation="getScenario",
+        tagged=True,
         summary="Show the whole queue as the next pass decides on it",
         description="For simulations (`slotq whatif`). What has its default is left out. Jobs that "
         "the caller may not see have stand-in names, as have their users and groups. A page has at "

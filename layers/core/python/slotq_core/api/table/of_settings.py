@@ -15,6 +15,7 @@ SETTING_ROUTES = (
         action=Action.LOOK,
         handler=lambda of: of.pools_and_limits.list_pools,
         operation="listPools",
+        tagged=True,
         summary="Show the pools: capacity, use and health",
         returns=(Returned(meaning="The pools, in order", model="PoolsView"),),
         errors=(403,),
@@ -110,6 +111,7 @@ SETTING_ROUTES = (
         action=Action.LOOK,
         handler=lambda of: of.documents.list_projects,
         operation="listProjects",
+        tagged=True,
         summary="Show the projects and what their jobs hold, the oldest first",
         returns=(Returned(meaning="The projects", model="ProjectsView"),),
     ),
@@ -155,6 +157,7 @@ SETTING_ROUTES = (
         action=Action.LOOK,
         handler=lambda of: of.documents.list_quotas,
         operation="listQuotas",
+        tagged=True,
         summary="Show what users hold of the slots that they may hold, by pool and class",
         query=(
             Parameter(

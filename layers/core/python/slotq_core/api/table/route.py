@@ -64,6 +64,8 @@ class Route:
     returns: tuple[Returned, ...]
     errors: tuple[int, ...] = ()
     """Statuses of refusals; besides 500 and 503."""
+    tagged: bool = False
+    """Whether answers have entity tags (`api.tags`): what people look at again and again."""
 
     @property
     def known(self) -> tuple[str, ...] | None:

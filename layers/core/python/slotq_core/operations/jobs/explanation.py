@@ -6,9 +6,10 @@ blocked. The first job of such a line gets no reason unless the line is read bef
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
@@ -16,7 +17,7 @@ from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import position
+from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Found, Need, Plan
 from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.ports.stored import World
@@ -24,6 +25,9 @@ from slotq_core.ports.stored import World
 MOST_LINES_READ = 20
 """Maximum number of lines that one list reads, each by one call, where not all waiting jobs are
 known."""
+
+_FIRST_OF_A_LINE = 8
+"""How many jobs are read at first behind a line's first: as many cost one read unit."""
 
 
 def explained(world: World, now: int, asked: Job) -> Plan:
@@ -41,6 +45,71 @@ def explained_list(
     """
     known = _read(world, jobs) if waiting is None else _listed(world.snapshot, waiting)
     return plan(settled(_with_lines(world.snapshot, known), now), now, more=world.more)
+
+
+class QueueInOrder:
+    """The waiting jobs in the policy's order. Iterating reads lines on demand: each begins with a
+    known job or with a stand-in, whose place is a lower bound, so a line is read only once its turn
+    has come."""
+
+    def __init__(self, world: World, *, calls: int) -> None:
+        """`calls`: how often lines may be read."""
+        self._world, self._left = world, calls
+        self._yields = last_yields(world.snapshot.yields)
+        self._behind = dict(world.snapshot.behind)
+        self._unread = set(world.snapshot.unread)
+        self._known: dict[str, Job] = {}
+        self._heap: list[tuple[Position, str, Job]] = []
+        self._wanted: Counter[Line] = Counter()
+        self._add(world.snapshot.waiting)
+        self.cut = False
+        """Whether it has ended early, because lines may not be read any more."""
+
+    def __iter__(self) -> Iterator[Job]:
+        while self._heap and not self.cut:
+            _, name, job = heappop(self._heap)
+            if name not in self._unread:
+                yield job
+            if name in self._unread or name in self._behind:
+                self.cut = not self._read_on(job)
+
+    def snapshot(self) -> Snapshot:
+        """The world's snapshot with all jobs that were read."""
+        return replace(
+            self._world.snapshot,
+            waiting=tuple(self._known.values()),
+            behind=dict(self._behind),
+            unread=frozenset(self._unread),
+        )
+
+    def _read_on(self, last: Job) -> bool:
+        """Read the next jobs of a line behind its last known job, each time more at once. Returns
+        False if no call is left."""
+        if not self._left:
+            return False
+        self._left -= 1
+        line = _shared(last)
+        count = _FIRST_OF_A_LINE << self._wanted[line]
+        self._wanted[line] += 1
+        found = self._world.more(Need(after=last, count=count, alone=True))
+        self._behind.pop(last.name, None)
+        if last.name in self._unread:
+            self._unread.discard(last.name)
+            del self._known[last.name]
+        self._add(found.jobs)
+        if found.jobs and found.behind:
+            self._behind[found.jobs[-1].name] = found.behind
+        return True
+
+    def _add(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._known[job.name] = job
+            heappush(self._heap, (position(job, self._yields), job.name, job))
+
+
+def explained_snapshot(world: World, snapshot: Snapshot, now: int) -> Plan:
+    """Return a plan over the world's snapshot with what was read of its lines since."""
+    return plan(settled(snapshot, now), now, more=world.more)
 
 
 def settled(snapshot: Snapshot, now: int) -> Snapshot:

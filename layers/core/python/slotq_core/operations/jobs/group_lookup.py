@@ -93,10 +93,10 @@ class GroupLookup:
             result=self._result(stored.group, members),
         )
 
-    def all(self, *, to: str | None = None, ended: bool = False) -> list[GroupStatus]:
+    def all(self, *, to: str | None = None, ended: bool = False) -> tuple[list[GroupStatus], int]:
         """The groups with members that caller `to` may see and that have not ended, with `ended`
-        also the others, by name. Members without an entry among the latest MOST_LOOKED_AT jobs are
-        left out."""
+        also the others, by name; and how many jobs were examined. Members without an entry among
+        the latest MOST_LOOKED_AT jobs are left out."""
         found = self._store.jobs.in_states(JobState, limit=MOST_LOOKED_AT)
         sees = self._authorizer.sight(found, by=to)
         members: dict[str, list[Job]] = defaultdict(list)
@@ -110,7 +110,7 @@ class GroupLookup:
         ]
         wanted.sort(key=lambda name: -max(job.entry_time for job in members[name]))
         read = readable_groups(self._store, wanted[:MOST_GROUPS])
-        return [_listed(stored, members[stored.group.name]) for stored in read]
+        return [_listed(stored, members[stored.group.name]) for stored in read], len(found)
 
     def _members(self, group: Group, *, with_attempts: bool) -> dict[str, Status]:
         """The members that have readable records (`latest_jobs`)."""

@@ -143,6 +143,8 @@ class JobPage:
     """Where the next page begins; None: this is the last page."""
     waiting: tuple[Job, ...] | None
     """Every waiting job of the queue; None: the page need not have seen all of them."""
+    examined: int
+    """How many jobs were read and looked at."""
 
 
 class Walk:
@@ -176,11 +178,12 @@ class Walk:
         for job in self._behind(after, at_once=limit + 3):
             previous = examined[-1] if examined else None
             if previous and len(examined) >= MOST_LOOKED_AT and not _together(previous, job):
-                return self._stopped(shown, self._cursor(previous, name=""))
+                return self._stopped(shown, self._cursor(previous, name=""), len(examined))
             examined.append(job)
             if self._is_shown(job):
                 if len(shown) == limit or text >= MOST_TEXT:
-                    return self._stopped(shown, self._cursor(shown[-1], name=shown[-1].name))
+                    end = self._cursor(shown[-1], name=shown[-1].name)
+                    return self._stopped(shown, end, len(examined))
                 shown.append(job)
                 text += text_of(job)
         every = (
@@ -189,7 +192,7 @@ class Walk:
             and WAITING_STATES.issubset(self._states)
         )
         waiting = tuple(job for job in examined if job.waits) if every else None
-        return JobPage(jobs=tuple(shown), next=None, waiting=waiting)
+        return JobPage(jobs=tuple(shown), next=None, waiting=waiting, examined=len(examined))
 
     def _behind(self, after: ListCursor | None, *, at_once: int) -> Iterator[Job]:
         """The jobs of the states behind the cursor, in the order of the pages."""
@@ -217,8 +220,8 @@ class Walk:
             self._in_projects = self._jobs.waiting_in(projects, limit=MOST_LOOKED_AT)
         return self._in_projects
 
-    def _stopped(self, shown: list[Job], following: ListCursor) -> JobPage:
-        return JobPage(jobs=tuple(shown), next=following, waiting=None)
+    def _stopped(self, shown: list[Job], following: ListCursor, examined: int) -> JobPage:
+        return JobPage(jobs=tuple(shown), next=following, waiting=None, examined=examined)
 
     def _cursor(self, last: Job, *, name: str) -> ListCursor:
         mark = Mark(entry_time=last.entry_time, name=name)

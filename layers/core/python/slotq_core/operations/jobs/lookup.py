@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slotq_core import names
 from slotq_core.errors import NoSuchJob
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES, Job, JobState
 from slotq_core.model.reports import Report
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
-from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.jobs.listing import ListCursor, Walk, fitting
+from slotq_core.operations.jobs.explanation import (
+    QueueInOrder,
+    explained_list,
+    explained_snapshot,
+)
+from slotq_core.operations.jobs.listing import JobPage, ListCursor, Walk, fitting
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
@@ -22,10 +26,38 @@ from slotq_core.ports.surroundings import Clock
 from slotq_core.privacy.disclosure import Shown, shown
 from slotq_core.privacy.identity import BY_DEFAULT
 
+LEAST_IN_ORDER = 400
+"""How many jobs a list with places examines one by one at least, before it reads them all."""
+LEAST_CALLS, JOBS_A_CALL = 20, 4
+"""A list with places reads lines so often at least, and once for so many jobs of its limit: many
+lines that take turns in the order cannot make it expensive."""
+
 KEPT = 5_000
 """How long (ms) this process caches a report, or its absence."""
 
 _NEVER: tuple[int, Report | None] = (0, None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedJobs:
+    """Some jobs of a list."""
+
+    statuses: list[Status]
+    more: bool
+    """Whether there may be others."""
+    following: ListCursor | None
+    """Where the next page begins; None: there is none."""
+    examined: int
+    """How many jobs were read and looked at."""
+
+
+def _page(statuses: list[Status], page: JobPage) -> ListedJobs:
+    return ListedJobs(
+        statuses=statuses,
+        more=page.next is not None,
+        following=page.next,
+        examined=page.examined,
+    )
 
 
 class JobLookup:
@@ -78,16 +110,86 @@ class JobLookup:
         *,
         limit: int,
         to: str | None = None,
-    ) -> tuple[list[Status], bool]:
-        """The first of `statuses`, out of MOST_LOOKED_AT, and whether there may be more."""
-        found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
+    ) -> ListedJobs:
+        """The first of `statuses`, with their places. The cost grows with `limit`, and not with
+        what else waits, unless most jobs that wait are not wanted, or not shown to the caller: then
+        up to MOST_LOOKED_AT are examined. Where very many lines take turns in the order, the last
+        of these are the next by entry, without places."""
+        if wanted.projects is not None:
+            return self._first_of_all(states, wanted, limit=limit, to=to)
+        asked = frozenset(JobState if states is None else states)
+        people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
+        sees = self._lazy_sight(to)
+        now = self._clock.now()
+        world = self._store.worlds.load(now)
+        queue = QueueInOrder(world, calls=max(LEAST_CALLS, limit // JOBS_A_CALL))
+
+        def is_shown(job: Job) -> bool:
+            return job.state in asked and wanted.has(job, people) and sees(job)
+
+        jobs = [job for job in world.snapshot.active if is_shown(job)]
+        waiting: list[Job] = []
+        if asked & WAITING_STATES:
+            for job in queue:
+                waiting.append(job)
+                if is_shown(job):
+                    jobs.append(job)
+                if len(jobs) > limit:
+                    break
+                if len(waiting) >= max(2 * limit, LEAST_IN_ORDER):
+                    return self._first_of_all(states, wanted, limit=limit, to=to)
+        cut, examined = queue.cut, len(world.snapshot.active) + len(waiting)
+        if queue.cut:
+            page = Walk(self._store.jobs, asked, wanted, is_shown).page(limit, None)
+            jobs += page.jobs
+            examined += page.examined
+        elif len(jobs) <= limit:
+            others, cut = self._others(asked - ACTIVE_STATES, is_shown, waiting, limit - len(jobs))
+            jobs += others
+            examined += len(others)
+        planned = explained_snapshot(world, queue.snapshot(), now) if waiting else Plan()
+        found = status.statuses(
+            jobs, planned, waiting, world.snapshot.yields, unfinished=world.unfinished
+        )
         first = fitting(found, limit)
-        return first, cut or len(found) > len(first)
+        return ListedJobs(
+            statuses=first, more=cut or len(found) > len(first), following=None, examined=examined
+        )
+
+    def _first_of_all(
+        self, states: Iterable[JobState] | None, wanted: JobFilter, *, limit: int, to: str | None
+    ) -> ListedJobs:
+        """The first out of MOST_LOOKED_AT, which are all read."""
+        found, cut, examined = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
+        first = fitting(found, limit)
+        return ListedJobs(
+            statuses=first, more=cut or len(found) > len(first), following=None, examined=examined
+        )
+
+    def _others(
+        self,
+        asked: frozenset[JobState],
+        is_shown: Callable[[Job], bool],
+        waiting: Sequence[Job],
+        room: int,
+    ) -> tuple[list[Job], bool]:
+        """The jobs in these states that are in no line, as many as there is room for and one more,
+        and whether there may be others. `waiting`: the jobs in lines. Reads more only if most of
+        what it finds is not shown."""
+        known = {job.name: job.version for job in waiting}
+        for most in (min(len(waiting) + room + 1, MOST_LOOKED_AT), MOST_LOOKED_AT):
+            found = self._store.jobs.in_states(asked, limit=most) if asked else ()
+            others = [job for job in found if known.get(job.name, -1) < job.version]
+            others = [job for job in others if is_shown(job)]
+            cut = len(found) >= most
+            if not cut or len(others) > room:
+                break
+        return others, cut
 
     def _whole(
         self, states: Iterable[JobState] | None, wanted: JobFilter, *, limit: int, to: str | None
-    ) -> tuple[list[Status], bool]:
-        """The jobs, and whether only the latest `limit` of all were examined."""
+    ) -> tuple[list[Status], bool, int]:
+        """The jobs, whether only the latest `limit` of all were examined, and how many were."""
         asked = tuple(JobState if states is None else states)
         found = self._store.jobs.in_states(asked, limit=limit, projects=wanted.projects)
         people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
@@ -99,12 +201,12 @@ class JobLookup:
         self._check_projects(jobs, wanted, to)
         cut = len(found) >= limit
         if not any(job.waits for job in jobs):
-            return status.statuses(jobs, Plan(), None), cut
+            return status.statuses(jobs, Plan(), None), cut, len(found)
         waiting = status.all_waiting(found, asked, limit) if wanted.projects is None else None
         if waiting is None:
             others = self._store.jobs.in_states(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
-        return self._explained(jobs, waiting, asked), cut
+        return self._explained(jobs, waiting, asked), cut, len(found)
 
     def page(
         self,
@@ -114,10 +216,9 @@ class JobLookup:
         limit: int = MOST_LISTED,
         after: ListCursor | None = None,
         to: str | None = None,
-    ) -> tuple[list[Status], ListCursor | None]:
-        """At most `limit` of the wanted jobs that caller `to` may see, in the queue's order, and
-        where the next page begins (None: this is the last). The other arguments and errors: as of
-        `statuses`.
+    ) -> ListedJobs:
+        """At most `limit` of the wanted jobs that caller `to` may see, in the queue's order. The
+        other arguments and errors: as of `statuses`.
 
         Where one page holds all jobs, they have places, as long as few enough wait. Else the pages
         follow `listing.ORDER`, and no job has a place.
@@ -137,11 +238,11 @@ class JobLookup:
         if after is None and (found.next is None or not jobs):
             self._check_projects(jobs, wanted, to)
         if not any(job.waits for job in jobs):
-            return status.statuses(jobs, Plan(), None), found.next
+            return _page(status.statuses(jobs, Plan(), None), found)
         if waiting is None and after is None and found.next is None:
             others = self._store.jobs.in_states(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
-        return self._explained(jobs, waiting, asked), found.next
+        return _page(self._explained(jobs, waiting, asked), found)
 
     def _explained(
         self, jobs: list[Job], waiting: list[Job] | None, asked: tuple[JobState, ...]

@@ -57,13 +57,25 @@ class TimeSlices:
         """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
         if room.pool.time_slice is None or job.group in self.state.gangs:
             return
-        held = slots_held(room, job)
+        alike = [other for other in room.jobs.running(job.project) if _alike(other, job)]
+        held = slots_held(room, job) if alike else Counter[str]()
         mine = held[job.person]
-        for other in room.jobs.running(job.project):
+        for other in alike:
             end = self._slice_ends(job, other, room)
             protection, _ = room.jobs.protections.get(other.name, (end, other))
-            if _alike(other, job) and held[other.person] > mine and end and protection:
+            if held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
+
+    def over(self, job: Job, room: PoolRoom) -> list[Candidate]:
+        """Candidates whose slice is over and that may yield to the job now."""
+        found = []
+        for candidate in room.jobs.candidates(job.project):
+            other = candidate.places[0][0]
+            if self._yields(other, job):
+                end = self._slice_ends(job, other, room)
+                if end is not None and end <= self.state.now:
+                    found.append(candidate)
+        return found
 
     def of_same_user(self, job: Job, room: PoolRoom) -> Demand:
         """The slots of the job's own user here in jobs that would yield to another user's job."""
@@ -74,15 +86,13 @@ class TimeSlices:
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
         name = room.pool.name
-        if self.state.accounts.users.admits_in(job, name) is None:
-            return None
         options = [
             candidate
-            for candidate in self._over(job, room)
+            for candidate in self.over(job, room)
             if drains is None
             or (_alike(candidate.jobs[0], drains) and candidate.jobs[0].person == drains.person)
         ]
-        if not options:
+        if not options or self.state.accounts.users.admits_in(job, name) is None:
             return None
         mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
         missing = room.missing(job) if drains is None else job.demand
@@ -102,16 +112,6 @@ class TimeSlices:
             chosen.append(first)
             held[first.jobs[0].person] -= first.slots
         return Eviction(room=room, victims=spared(chosen, shortfalls)) if chosen else None
-
-    def _over(self, job: Job, room: PoolRoom) -> list[Candidate]:
-        """Candidates whose slice is over and that may yield to the job now."""
-        found = []
-        for candidate in room.jobs.candidates(job.project):
-            other = candidate.jobs[0]
-            end = self._slice_ends(job, other, room)
-            if end is not None and end <= self.state.now and self._yields(other, job):
-                found.append(candidate)
-        return found
 
     def _held_for_a_slice(self, job: Job, room: PoolRoom) -> Counter[str]:
         """Slots past their slice by user, for the job's project and rank in this pool."""
@@ -137,8 +137,9 @@ class TimeSlices:
 
     def _may_yield(self, other: Job, job: Job) -> bool:
         """As `_yields`, for any two users."""
-        able = other.evictable and other.checkpoints and other.group not in self.state.gangs
-        return able and _alike(other, job)
+        if not _alike(other, job):
+            return False
+        return other.evictable and other.checkpoints and other.group not in self.state.gangs
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:

@@ -36,14 +36,13 @@ def known_times(
 ) -> Iterator[tuple[TimeCause, int | None]]:
     """Times (ms), also past ones, that matter to a job that waits for the pool; None: never.
     `entry`: when (ms) the job counts as having entered."""
-    health = room.pool.health
+    yield from room.times
     yield TimeCause.RESERVE_AFTER, due_at(entry, room)
-    yield TimeCause.POOL_BACKOFF, health.not_before
-    yield TimeCause.LEARNED_LIMIT, health.learned_until
-    yield TimeCause.PROBE, room.probed_until
-    yield TimeCause.RIGHTS, room.rights.tried_again(job)
+    if room.rights:
+        yield TimeCause.RIGHTS, room.rights.tried_again(job)
     if room.pool.name in job.refused_in:
         yield TimeCause.OTHER_QUOTA, no_eviction_until(job)
-    yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
+    if room.jobs.protections:
+        yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
     for _, end in slices.ends(job, room):
         yield TimeCause.TIME_SLICE, end

@@ -27,13 +27,18 @@ class Eligibility:
         return [room for room in rooms if self._admits(room, job)]
 
     def closed_to(self, job: Job, room: PoolRoom) -> bool:
-        """Whether the room drains for a job ahead of this one."""
-        if room.drain is None:
+        """Whether the room drains for a job ahead of this one, so that this one may not start here
+        without a claim. "A drain always holds back the later jobs of its own project"; a drain
+        beyond its project's share holds back no job of another project within its own share."""
+        drain, pool = room.drain, room.pool.name
+        if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
             return False
-        state, name = self._state, room.pool.name
-        within = state.shares.within(self.with_gang(job, name), name)
-        place = None if self._is_tried_last(job, name) else self.place(job)
-        return room.drains_against(job, place, within_share=within)
+        if job.claim is not None and job.claim.pool == pool:
+            return False
+        if job.project == drain.project:
+            return self._is_tried_last(job, pool) or self.place(job) > drain.place
+        within_share = self._state.shares.within
+        return not (drain.beyond_share and within_share(self.with_gang(job, pool), pool))
 
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""

@@ -82,7 +82,7 @@ class PlanState:
         """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
-        self._rooms_of: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
+        self._rooms_of: dict[tuple[tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
@@ -98,14 +98,15 @@ class PlanState:
         """The existing rooms that the job's project may use and that no bar closes to the job, in
         the job's order. After a refusal those that have not refused it lately, if one could hold
         it, else all; those that refused it last come last."""
-        key = (job.project, job.pools, job.refused_in)
+        key = (job.pools, job.refused_in)
         rooms = self._rooms_of.get(key)
         if rooms is None:
             last = {name: place for place, name in enumerate(job.refused_in, start=1)}
             names = sorted(job.pools, key=lambda name: last.get(name, 0))
-            usable = (name for name in names if self.accounts.open_to(job, name))
-            rooms = [self.rooms[name] for name in usable if name in self.rooms]
+            rooms = [self.rooms[name] for name in names if name in self.rooms]
             self._rooms_of[key] = rooms
+        if self.accounts.are_shut:
+            rooms = [room for room in rooms if self.accounts.open_to(job, room.pool.name)]
         if job.refused_in:
             rooms = self._without_refusing(job, rooms)
         shut = self.barred.get(job.name)

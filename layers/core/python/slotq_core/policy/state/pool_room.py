@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.reasons.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
 from slotq_core.policy.lifecycle.pool_health import backs_off, probe, probes_until
@@ -87,11 +88,16 @@ class PoolRoom:
         self.probed_until = probes_until(prober) if prober else None
         """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
-        delays = (pool.reserve_after, pool.time_slice)
-        moments = (self.probed_until, pool.health.not_before, *delays)
-        self.timed = bool(self.jobs.protections or pool.health.learned_until or self.rights) or any(
-            at is not None for at in moments
-        )
+        health = pool.health
+        times = {
+            TimeCause.POOL_BACKOFF: health.not_before,
+            TimeCause.LEARNED_LIMIT: health.learned_until,
+            TimeCause.PROBE: self.probed_until,
+        }
+        self.times = [(cause, at) for cause, at in times.items() if at is not None]
+        """Times (ms) that matter to every job that waits for the pool."""
+        delays = pool.reserve_after is not None or pool.time_slice is not None
+        self.timed = bool(delays or self.times or self.jobs.protections or self.rights)
         """Whether time alone may change anything here."""
 
     def left(self, job: Job) -> Demand:
@@ -112,22 +118,6 @@ class PoolRoom:
         """The shortfall of the job: the amounts that others would have to give."""
         left = self.left(job)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
-
-    def drains_against(self, job: Job, place: Position | None, *, within_share: bool) -> bool:
-        """Whether the pool drains for an earlier job, so that this one may not start here without a
-        claim. "A drain always holds back the later jobs of its own project."
-
-        `place`: of the job, or of its gang; None: after all others. `within_share`: whether its
-        project stays within the fair share with the job or the gang.
-        """
-        drain = self.drain
-        if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
-            return False
-        if job.claim is not None and job.claim.pool == self.pool.name:
-            return False
-        if job.project == drain.project:
-            return place is None or place > drain.place
-        return not (drain.beyond_share and within_share)
 
     @property
     def unavailable(self) -> bool:

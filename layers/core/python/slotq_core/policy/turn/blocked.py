@@ -18,7 +18,7 @@ from slotq_core.policy.order import entered
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import Drain, PoolRoom
-from slotq_core.policy.turn.prospects import has_prospects
+from slotq_core.policy.turn.prospects import might_gain
 from slotq_core.policy.turn.steps import Steps
 
 
@@ -41,7 +41,7 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
     timed, drain = [room for room in rooms if room.timed], None
     if timed or job.refused_in:
         steps.wake(job, timed)
-        drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
+        drain = _drain(steps, job, timed)
     if drain:
         _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
@@ -83,7 +83,7 @@ def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
     room = explain.closest(job, large)
     bounds = explain.bounds(job, room, state)
     admitting = steps.rules.eligible.admitting(job, rooms)
-    if (bounds or is_second) and has_prospects(job, admitting, state):
+    if (bounds or is_second) and might_gain(job, admitting, state):
         return bounds
     return [*bounds, explain.no_room(job, room, state, steps.rules)]
 
@@ -105,7 +105,7 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
     for job in gang.in_service_order if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
-        drain = _drain(steps, job, steps.rules.eligible.admitting(job, rooms))
+        drain = _drain(steps, job, rooms)
         if drain and not (drained or may_be_whole()):
             drain = None
         if drain and not (drain.drain and drain.drain.gang == gang.group.name):
@@ -137,14 +137,13 @@ def explain_spent_budgets(state: PlanState) -> None:
 def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None:
     """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
     or whose demand alone exceeds its project's fair share, drains nothing." For a gang the demand
-    of all its members counts."""
+    of all its members counts. A job ahead for which a pool drains keeps the pool."""
     state, eligible, entry = steps.state, steps.rules.eligible, entered(job, steps.state.yields)
+    due = [room for room in rooms if (at := due_at(entry, room)) is not None and at <= state.now]
     may_drain = [
         room
-        for room in rooms
-        if (at := due_at(entry, room)) is not None
-        and at <= state.now
-        and job.demand.within(room.size)
+        for room in eligible.admitting(job, due)
+        if job.demand.within(room.size)
         and not takes_only_free_slots(job, room.pool.name, state.now)
         and state.shares.could_ever_hold(eligible.with_gang(job, room.pool.name), room.pool.name)
         and eligible.within_bounds(job, room)

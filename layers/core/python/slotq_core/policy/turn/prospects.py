@@ -6,8 +6,9 @@ The test is a bound, not a rule. If a job has no prospects, no step of its turn 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import LiveGang
@@ -15,28 +16,43 @@ from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
 from slotq_core.policy.state.quotas.gate import givers, may_reclaim
+from slotq_core.policy.turn.steps import Steps
 
 
-def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
+def has_prospects(job: Job, rooms: Sequence[PoolRoom], steps: Steps) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
-    own = rank(job)
+    if _finds_room(job, rooms, steps.state):
+        return True
+    over = steps.rules.slices.over
+    return any(room.pool.time_slice is not None and over(job, room) for room in rooms)
+
+
+def might_gain(job: Job, rooms: Sequence[PoolRoom], state: PlanState) -> bool:
+    """As `has_prospects`, but every running job of its project may yield to a time slice. A turn
+    in such a pool may also let the pool drain for the job."""
+    return _finds_room(job, rooms, state) or any(
+        room.pool.time_slice is not None and job.project in room.jobs.projects() for room in rooms
+    )
+
+
+def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
+    """Whether a step before the time slices may find anything."""
+    own, accounts = rank(job), state.accounts
     mine: Chain = ()
     reclaims = False
     for room in rooms:
-        both = room.both
+        both, pool = room.both, room.pool
         if job.demand.within(both) and room.fits_soon(job):
             return True
-        if room.pool.consolidate:
+        if pool.consolidate:
             return True
         lower = room.jobs.below(own, job.project)
-        if lower and job.demand.within(both + lower):
+        if lower is not NOTHING and job.demand.within(both + lower):
             return True
-        if room.pool.time_slice is not None and job.project in room.jobs.projects():
-            return True
-        chain = state.accounts.of(job, room.pool.name)
+        chain = accounts.of(job, pool.name)
         if chain is not mine:  # Most pools count in the same accounts.
             mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and givers(job, room.pool.name, room.jobs.projects(), state.accounts):
+        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, job.demand):
             return True
     return False
 

@@ -27,7 +27,7 @@ from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import givers, may_move_others, may_reclaim
-from slotq_core.policy.turn.prospects import has_prospects
+from slotq_core.policy.turn.prospects import might_gain
 from slotq_core.policy.turn.turn_order import BlockedHeads, Head
 
 
@@ -176,7 +176,7 @@ class Revisit:
         jobs = gang.in_service_order if gang and not gang.runs else [job]
         if any(other.name in state.decided.dropped for other in jobs):
             return False
-        return any(has_prospects(other, state.rooms_of(other), state) for other in jobs)
+        return any(might_gain(other, state.rooms_of(other), state) for other in jobs)
 
     def _drain_is_outdated(self, room: PoolRoom) -> bool:
         if room.drain is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -117,22 +117,18 @@ class TurnOrder:
         """By project, the department in which the project is ranked."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
+        self._first: tuple[str, Job] | None = None
+        """The project that is first, and the job by which it was ranked there."""
 
     def next(self) -> Head | None:
         """The head whose turn it is; None when no turn is left. The caller then blocks it, goes on
         behind it, reads its line or puts it back."""
         moved = self._accounts.moved()
-        departments = {key for key in moved.values() if key not in self._alone}
-        for project in self._stale.union(moved) if moved else self._stale:
-            self._place_project(project, departments)
-        for department in departments:
-            self._place_department(department)
-        self._stale.clear()
-        top = self._departments.first()
-        if top is None:
+        if moved or not self._is_first_still():
+            self._rank_again(moved)
+        if self._first is None:
             return None
-        first = self._first_of(top)
-        assert first is not None
+        first, _ = self._first
         self._stale.add(first)
         return self._heads[first].pop(0)
 
@@ -197,6 +193,32 @@ class TurnOrder:
         heads = self._heads[head.job.project]
         del heads[bisect_left(heads, head)]
         self._stale.add(head.job.project)
+
+    def _is_first_still(self) -> bool:
+        """Whether the first project need not be ranked again: only its heads have changed, and its
+        next job asks for no more than the one by which it was ranked. A smaller demand makes no
+        project or department less deprived."""
+        if self._first is None or len(self._stale) > 1:
+            return False
+        project, ranked = self._first
+        if project not in self._stale or not self._heads[project]:
+            return False
+        job = self._heads[project][0].job
+        if job.claim or ranked.claim or not job.demand.within(ranked.demand):
+            return False
+        return self._accounts.of(job, job.pools[0]) is self._accounts.of(ranked, ranked.pools[0])
+
+    def _rank_again(self, moved: Mapping[str, str]) -> None:
+        """Rank the projects and departments again whose keys may have changed."""
+        departments = {key for key in moved.values() if key not in self._alone}
+        for project in self._stale.union(moved) if moved else self._stale:
+            self._place_project(project, departments)
+        for department in departments:
+            self._place_department(department)
+        self._stale.clear()
+        top = self._departments.first()
+        first = None if top is None else self._first_of(top)
+        self._first = None if first is None else (first, self._heads[first][0].job)
 
     def _place_project(self, project: str, departments: set[str]) -> None:
         """Rank the project again. Add to `departments` those whose own rank may change with it."""

@@ -91,6 +91,8 @@ class GroupsView(BaseModel):
     groups: list[GroupSummaryView]
     left_out: int = 0
     """How many of the latest groups the answer has no room for: it has at most 1 MB."""
+    examined: int = 0
+    """How many jobs the answer was made from: the more, the more seldom it should be asked for."""
 
 
 def gang_view(group: Group, *, needed: int, ready: int, missing: Sequence[str]) -> GangView:

@@ -216,6 +216,8 @@ class QueueView(BaseModel):
     next: str | None = None
     """Cursor of the page with the further jobs; null: there are none, or the answer was asked for
     with places."""
+    examined: int = 0
+    """How many jobs the answer was made from: the more, the more seldom it should be asked for."""
 
 
 def outlook_view(outlook: Outlook) -> OutlookView:
@@ -322,7 +324,7 @@ def job_view(
 
 
 def queue_view(
-    jobs: Iterable[JobView], *, more: bool = False, following: str | None = None
+    jobs: Iterable[JobView], *, more: bool = False, following: str | None = None, examined: int = 0
 ) -> QueueView:
     """`following`: the cursor of the next page."""
-    return QueueView(jobs=list(jobs), more=more, next=following)
+    return QueueView(jobs=list(jobs), more=more, next=following, examined=examined)

@@ -456,6 +456,35 @@ def end_lease(holder: str, generation: int | None) -> Expression:
     }
 
 
+def move() -> Expression:
+    """Move the queue's version without a reason for a pass."""
+    return {
+        "UpdateExpression": "ADD moves :moved",
+        "ExpressionAttributeValues": {":moved": _number(1)},
+    }
+
+
+def also_moves(expression: Expression) -> Expression:
+    """The update of WAKE, which also moves the queue's version. It adds to nothing else."""
+    moved = move()
+    return {
+        **expression,
+        "UpdateExpression": f"{expression['UpdateExpression']} {moved['UpdateExpression']}",
+        "ExpressionAttributeValues": {
+            **expression["ExpressionAttributeValues"],
+            **moved["ExpressionAttributeValues"],
+        },
+    }
+
+
+def new_moves() -> Expression:
+    """Replace a number of moves that is no number."""
+    return {
+        "UpdateExpression": "SET moves = :new",
+        "ExpressionAttributeValues": {":new": _number(1 << 40)},
+    }
+
+
 def take_turn(*, now: int, next_at: int, never: int) -> Expression:
     """Take a task's turn. Condition: the task is due and no other handler has taken this turn. A
     task is due at once if its due time is missing, is no number, or is after `never` (from a wrong

@@ -59,6 +59,18 @@ def note_activity(activity: str) -> Expression:
     return build.expression()
 
 
+def note_fact() -> Expression:
+    """Record that a learned fact about the pool (HEALTH) has changed. A counter, because facts may
+    come again.
+
+    Condition: the ledger exists, so that no fact makes one.
+    """
+    build = _Builder()
+    build.require("attribute_exists(version)")
+    build.add("facts", 1)
+    return build.expression()
+
+
 def open_pool(room: Demand, since: int = 0) -> Expression:
     """Open a pool that is new or was once removed. The pool is empty, so all of its room is free.
     `since`: as in `resize_pool`.

@@ -14,7 +14,8 @@
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
     LINES               <line>                    a line that may have jobs: its touches and bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders,
-                                                  activity; `since`, the revision that it awaits
+                                                  activity, facts; `since`, the revision that it
+                                                  awaits
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
@@ -40,7 +41,7 @@
     OPENING             <group>                   a group's submission until its record is kept
     PARTS               PARTS                     a decision about a group that is not finished yet
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
-    SCHEDULER           WAKE                      generation, seen; the lease: holder, until
+    SCHEDULER           WAKE                      generation, seen, moves; the lease: holder, until
     SCHEDULER           <task>                    when a periodic task is due next
     SCHEDULER           RESTORED                  the last restore of this table from a copy:
                                                   `copiedAt` and `restoredAt`, as ISO 8601
@@ -63,9 +64,10 @@ A Query does not see a transaction as one: it can return one item from before an
 after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold and claim slots
 there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items do
 not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
-partition also sets the ledger's `activity` to a new value: while the ledger is unchanged, a cached
-reading of the partition is still valid (`pool_reading`). The transaction that makes a job yield to
-a time slice is one of these, so YIELD items are as old as the ledger or older.
+partition also sets the ledger's `activity` to a new value, or counts `facts` (for HEALTH): while
+the ledger is unchanged, a cached reading of the partition is still valid (`pool_reading`). The
+transaction that makes a job yield to a time slice is one of these, so YIELD items are as old as the
+ledger or older.
 
 Jobs that come after others. The submission of such a job requires that each awaited job lives and
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
@@ -105,6 +107,10 @@ that names them, on the condition that no other handler was faster. USAGE items 
 Notifications. One transaction puts a message's TOLD item, on the condition that none exists, the
 message itself in PENDING, and the count for the digest. A message leaves PENDING when its receiver
 has taken it, so one whose sender dies is sent again. TOLD items expire after a month.
+
+The version of what people see is `generation` with `moves`. A handler that has changed something
+moves one of them by its next write of WAKE, or else by a write at its end. So one read says that
+nothing has changed, unless a lease is held: its holder moves the version when it ends the lease.
 
 Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
 submissions never collide with passes there. Only an audit subtracts the jobs that have left the

@@ -9,11 +9,11 @@ which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
@@ -25,7 +25,12 @@ from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
-from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Places, lines_in
+from slotq_core.adapters.dynamodb.reading.line_reading import (
+    KnownLines,
+    LineReader,
+    Places,
+    lines_in,
+)
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
@@ -41,7 +46,7 @@ from slotq_core.policy.lines import users_matter
 from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
-from slotq_core.ports.stored import Change, Configuration, InParts, Poison, World
+from slotq_core.ports.stored import Change, Configuration, InParts, Ledger, Poison, World
 from slotq_core.ports.usage import UsageBook
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
@@ -63,12 +68,10 @@ class _Capacity:
     pools: tuple[Pool, ...]
     """With their health, and the slots of foreign training jobs."""
     holders: Mapping[str, Holders]
-    spent: Spending
     lost: str
     """Why the configuration is not whole; usually empty."""
     awaiting: bool
     """Whether the ledgers of pools await a later configuration."""
-    """Why nothing may be decided; usually empty."""
 
     @property
     def undecidable(self) -> str:
@@ -131,6 +134,7 @@ class DynamoWorlds:
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
         self._waiting, self._held = lines, pools
+        self._known = KnownLines(calls, in_parallel)
         self._places = Places(calls, in_parallel)
         self._in_parallel = in_parallel
         self._late: tuple[Poison, ...] = ()
@@ -140,7 +144,7 @@ class DynamoWorlds:
         sieve, self._late, late = Sieve(), (), self._late
         sieve.add(late)
         capacity = self._capacity(sieve, now)
-        lines, due_read = self._lines_and_due(now, sieve)
+        lines, due_read, spent = self._lines_and_due(capacity.configuration, now, sieve)
         later, ended = due_and_ended(sieve.read(due_read, copy_of))
         due = due_part(later, now)
         held = [*capacity.active, *capacity.claimants]
@@ -152,6 +156,7 @@ class DynamoWorlds:
         lines = [line for line, group in zip(lines, named, strict=True) if group in whole]
         waiting = WaitingLines(
             self._waiting,
+            self._known,
             self._bounds,
             self._in_parallel,
             lines,
@@ -171,7 +176,7 @@ class DynamoWorlds:
         with_ended = self._groups.with_ended(
             [group for group in groups.values() if group.name in here], living, now
         )
-        world = _world(capacity, [*first, *stand_ins], due, sieve, with_ended)
+        world = _world(capacity, [*first, *stand_ins], due, sieve, with_ended, spent=spent)
 
         def more(need: Need) -> Found:
             reading = Sieve()
@@ -215,7 +220,7 @@ class DynamoWorlds:
         ]
         if gone:
             self._in_parallel(self._forget_yield, gone[:_MOST_FORGOTTEN])
-            self._held.forget()
+            self._held.forget(capacity.holders)
 
     def _forget_yield(self, this: tuple[table.Key, int]) -> None:
         key, at = this
@@ -236,6 +241,10 @@ class DynamoWorlds:
         item = self._calls.item(table.parts_key())
         return next(iter(sieve.read([item] if item else [], in_parts_of)), None)
 
+    def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
+        capacity = self._capacity(Sieve(), now)
+        return [(pool, capacity.holders[pool.name].ledger) for pool in capacity.pools]
+
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)
@@ -249,15 +258,23 @@ class DynamoWorlds:
         waiting = [job for job in read if not job.group or job.group in groups]
         names = {job.name for job in living}
         with_ended = self._groups.with_ended(groups.values(), names, now)
-        world = _world(capacity, waiting, due, sieve, with_ended)
+        spent = spending(capacity.configuration, self._usage, now)
+        world = _world(capacity, waiting, due, sieve, with_ended, spent=spent)
         own = [line for line in lines if line.own]
         yields = last_yields(world.snapshot.yields)
         return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
 
-    def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
+    def _lines_and_due(
+        self, configured: Configuration, now: int, sieve: Sieve
+    ) -> tuple[list[StoredLine], list[Item], Spending]:
         """Return this version's lines, after moving the jobs of other versions' lines into them,
-        and the items of the earliest back-offs."""
-        lines_read, due = self._in_parallel(self._partition, [_ALL_LINES, _FIRST_DUE])
+        the items of the earliest back-offs, and what the projects have spent."""
+        reads: list[Callable[[], Any]] = [
+            lambda: self._partition(_ALL_LINES),
+            lambda: self._partition(_FIRST_DUE),
+            lambda: spending(configured, self._usage, now),
+        ]
+        lines_read, due, spent = self._in_parallel(lambda read: read(), reads)
         lines = lines_in(lines_read, sieve, now)
         others = [line for line in lines if not line.own]
         if others:
@@ -267,12 +284,14 @@ class DynamoWorlds:
                 self._bounds.remove(line, now=now)
         if others:
             lines = lines_in(self._partition(_ALL_LINES), sieve, now)
-        return [line for line in lines if line.own], due
+        return [line for line in lines if line.own], due, spent
 
     def _capacity(self, sieve: Sieve, now: int) -> _Capacity:
-        configured, undecidable = self._configuration.read_through(sieve)
+        configured, undecidable, ledgers = self._configuration.with_ledgers(
+            sieve, self._in_parallel
+        )
         pools, holders = [], {}
-        all_read = self._held.read(configured.pools, now)
+        all_read = self._held.read(configured.pools, now, ledgers)
         awaiting = []
         for pool, (read, occupied, poison) in zip(configured.pools, all_read, strict=True):
             awaits = read.since > configured.revision
@@ -287,7 +306,6 @@ class DynamoWorlds:
             configuration=configured,
             pools=tuple(pools),
             holders=holders,
-            spent=spending(configured, self._usage, now),
             lost=undecidable,
             awaiting=bool(awaiting),
         )
@@ -312,6 +330,8 @@ def _world(
     due: Iterable[Job],
     sieve: Sieve,
     groups: Sequence[Group],
+    *,
+    spent: Spending,
 ) -> World:
     """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""
     everyone = [*capacity.claimants, *waiting]
@@ -322,7 +342,7 @@ def _world(
             capacity.active,
             everyone,
             due,
-            spent=capacity.spent,
+            spent=spent,
             yields=capacity.yields,
             groups=groups,
         ),

@@ -1,37 +1,29 @@
 """Read the jobs that hold the slots of pools.
 
-The jobs of a large pool are cached until its ledger changes: each transaction that changes an item
-of a pool's partition changes the ledger too (`activity`). The ledger is read before the jobs, so
-the cached jobs are never older than the ledger.
-
-A pool with few jobs is read whole each time: its partition costs one read unit, and so would its
-ledger.
+A pool's items are cached until its ledger changes: each write that changes an item of a pool's
+partition changes the ledger too (`activity`). The ledgers are read before the other items, so these
+are never older than the ledger. So a load reads the ledgers, a hundred a call, and the partitions
+of the pools that have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration, Ledgers
 from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import health_of
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.errors import Unavailable
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import HEALTHY, Pool
+from slotq_core.model.pools import Pool
 from slotq_core.ports.stored import Poison
 
-LARGE = 12
-"""A pool with more jobs than this costs more than the two read units of its ledger and its
-health."""
-
 KEPT_FOR = 600_000
-"""How long (ms) jobs are cached at most. A change that bypasses the ledger (by an operator, or a
+"""How long (ms) items are cached at most. A change that bypasses the ledger (by an operator, or a
 handler of an earlier version) is seen after this time."""
 
 _PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
@@ -45,9 +37,11 @@ items."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kept:
-    """The holders of a pool's slots when its ledger was this item, or later."""
+    """The items of a pool when its ledger was this one, or later."""
 
     ledger: Item
+    until: int
+    """The time (ms) from which they are read again in any case."""
     at: int
     read: Read
 
@@ -65,59 +59,54 @@ class PoolReader:
         self._configuration = configuration
         self._pause = pause
         self._in_parallel = in_parallel
-        self.large_from = LARGE
-        self._large: set[str] = set()
-        """Pools that had more than `large_from` jobs when last read."""
         self._kept: dict[str, _Kept] = {}
 
-    def forget(self) -> None:
-        """Drop the cache: a decision that rested on it was refused."""
-        self._kept.clear()
-
-    def read(self, pools: Sequence[Pool], now: int) -> list[Read]:
-        """Read the holders of each pool. `now`: ms. Raises Unavailable if the items of a pool keep
-        changing."""
-        ledgers = self._ledgers([pool.name for pool in pools if pool.name in self._large])
-        known: dict[str, Read] = {}
+    def forget(self, pools: Iterable[str]) -> None:
+        """Drop what is cached of these pools: a decision about them was refused."""
         for pool in pools:
-            if (kept := self._as_kept(pool, ledgers, now)) is not None:
-                known[pool.name] = kept
+            self._kept.pop(pool, None)
+
+    def read(self, pools: Sequence[Pool], now: int, ledgers: Ledgers | None = None) -> list[Read]:
+        """Read the holders of each pool. `now`: ms. `ledgers`: those of all pools, if they have
+        been read just now. Raises Unavailable if the items of a pool keep changing."""
+        if ledgers is None:
+            ledgers = self._ledgers(pools)
+        known = {
+            pool.name: kept
+            for pool in pools
+            if (kept := self._as_kept(pool, ledgers, now)) is not None
+        }
         unknown = [pool for pool in pools if pool.name not in known]
-        for pool, read in zip(unknown, self._in_parallel(self._reread, unknown), strict=True):
-            known[pool.name] = read
-            self._keep(pool.name, read, ledgers.get(table.ledger_key(pool.name)), now)
+        read = self._in_parallel(self._reread, unknown)
+        for number, (pool, found) in enumerate(zip(unknown, read, strict=True)):
+            known[pool.name] = found
+            # Pools that are read together do not all end their time in the same load.
+            until = now + KEPT_FOR - number * KEPT_FOR // (2 * len(unknown))
+            self._keep(pool.name, found, ledgers.get(table.ledger_key(pool.name)), now, until)
         return [known[pool.name] for pool in pools]
 
-    def _ledgers(self, names: Sequence[str]) -> dict[table.Key, Item]:
-        """Return the ledgers and the health of these pools, as far as they exist.
+    def _ledgers(self, pools: Sequence[Pool]) -> Ledgers:
+        """Return the ledgers of these pools, as far as they exist.
 
-        Each is read alone: a Query may show a transaction's ledger before its other items, and the
-        cache would then be older than its ledger.
+        A Query may show a transaction's ledger before its other items, and the cache would then be
+        older than its ledger. These reads show each item as a GetItem does.
         """
-        keys = [key(name) for name in names for key in (table.ledger_key, table.health_key)]
-        items = self._in_parallel(self._calls.item, keys)
-        return {key: item for key, item in zip(keys, items, strict=True) if item is not None}
+        keys = [table.ledger_key(pool.name) for pool in pools]
+        return self._calls.items_at_once(keys, self._in_parallel)
 
-    def _as_kept(self, pool: Pool, ledgers: dict[table.Key, Item], now: int) -> Read | None:
+    def _as_kept(self, pool: Pool, ledgers: Ledgers, now: int) -> Read | None:
         """Return the cached content of the pool; None if something has changed since, or may
         have."""
         kept, ledger = self._kept.get(pool.name), ledgers.get(table.ledger_key(pool.name))
-        if kept is None or kept.ledger != ledger or not 0 <= now - kept.at < KEPT_FOR:
+        if kept is None or kept.ledger != ledger or not kept.at <= now < kept.until:
             return None
-        holders, foreign, poison = kept.read
-        sieve, health = Sieve(), ledgers.get(table.health_key(pool.name))
-        known = sieve.read([health] if health else [], health_of)
-        if sieve.poison or not holders.offers(pool.capacity):
-            return None
-        return replace(holders, health=known[0] if known else HEALTHY), foreign, poison
+        return kept.read if kept.read[0].offers(pool.capacity) else None
 
-    def _keep(self, name: str, read: Read, ledger: Item | None, now: int) -> None:
+    def _keep(self, name: str, read: Read, ledger: Item | None, now: int, until: int) -> None:
         holders, _, poison = read
-        large = len(holders.active) + len(holders.claimants) > self.large_from
-        (self._large.add if large else self._large.discard)(name)
         self._kept.pop(name, None)
-        if large and ledger is not None and holders.adds_up and not poison:
-            self._kept[name] = _Kept(ledger=ledger, at=now, read=read)
+        if ledger is not None and holders.adds_up and not poison:
+            self._kept[name] = _Kept(ledger=ledger, at=now, until=until, read=read)
 
     def _reread(self, pool: Pool) -> Read:
         """Read the holders of a pool's slots. Items that do not add up may be a half-visible

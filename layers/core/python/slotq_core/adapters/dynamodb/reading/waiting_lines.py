@@ -18,7 +18,12 @@ from slotq_core.adapters.dynamodb.layout.lines import StoredLine, is_counted, pa
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParallel
-from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Reading
+from slotq_core.adapters.dynamodb.reading.line_reading import (
+    KnownLine,
+    KnownLines,
+    LineReader,
+    Reading,
+)
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
@@ -26,7 +31,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Found, Need
 from slotq_core.storage.order_keys import order_key, place_in
-from slotq_core.storage.snapshots import mixes_users, read_at_first, stand_in
+from slotq_core.storage.snapshots import FIRST_JOBS, mixes_users, read_at_first, stand_in
 
 MOST_RAISED = 256
 """Maximum number of bounds that one pass raises; the next pass goes on."""
@@ -39,6 +44,7 @@ class WaitingLines:
     def __init__(
         self,
         reader: LineReader,
+        known: KnownLines,
         bounds: LineBounds,
         in_parallel: InParallel,
         lines: Iterable[StoredLine],
@@ -55,6 +61,7 @@ class WaitingLines:
         `by_user`: whether the plan distinguishes users; `shares`: whether projects share the pools;
         `now`: when (ms) the load began, before the lines were read."""
         self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
+        self._known = known
         self._lines = {line.name: line for line in lines}
         claimants = list(claimants)
         self._pools, self._by_user, self._now = pools, by_user, now
@@ -78,20 +85,27 @@ class WaitingLines:
         """By stand-in, how many jobs wait in its line behind the first, where they are counted; -1:
         not even the first, so the stand-in asks for no share."""
         self._line_of = {job.name: line for line, job in self.stand_ins.items()}
+        self._still: dict[str, KnownLine] = {}
+        """What the last load has read, and nothing has changed since."""
         self._at_once = 1
 
     def read_first(self, sieve: Sieve) -> list[Found]:
         """Read the first jobs of every line without a stand-in; remove lines that have long been
         empty."""
+        self._still = self._known.still(
+            self._lines.values(), self.stand_ins, self._groups.values(), self._seen
+        )
         readings = self._read([line for line in self._lines if line not in self.stand_ins], sieve)
         self._remove_empty(readings)
         return [self._found(reading) for reading in readings]
 
     def _found(self, reading: Reading) -> Found:
         """The jobs read. Where the line's jobs are counted, the count says how many are behind."""
-        found = reading.found
-        counted = self._counted(reading.line) - len(found.jobs)
-        return replace(found, behind=max(found.behind, counted)) if found.jobs else found
+        found, line = reading.found, reading.line
+        if not found.jobs or not is_counted(line) or self._lines[line].waiting is None:
+            return found
+        counted = max(0, self._counted(line) - len(found.jobs))
+        return replace(found, behind=counted if reading.known else max(found.behind, counted))
 
     def _counted(self, line: str) -> int:
         """The number of jobs that wait in the line without a claim, if they are counted; else 0."""
@@ -105,8 +119,10 @@ class WaitingLines:
         if line is None:
             line, after = line_of(need.after), order_key(need.after)
             return self._reader.read_on(line, after, need.count, self._seen, sieve)
+        self._known.ask(line)
         if line not in self._readings:
-            self._read([line, *self._asked_next(need.after)], sieve)
+            also = () if need.alone or line in self._still else self._asked_next(need.after)
+            self._read([line, *also], sieve)
         return self._readings[line].found
 
     def keep_bounds(self) -> None:
@@ -115,23 +131,49 @@ class WaitingLines:
         worth = [
             (line, reading.first)
             for line, reading in read
-            if line.broken or line.higher_bound(reading.first, self._now)
+            if line.broken
+            or (not _is_always_read(line) and line.higher_bound(reading.first, self._now))
         ]
         self._in_parallel(
             lambda bound: self._bounds.raise_to(*bound, now=self._now), worth[:MOST_RAISED]
         )
         self._remove_empty(reading for _, reading in read if reading.line in self.stand_ins)
 
-    def _read(self, names: Sequence[str], sieve: Sieve) -> list[Reading]:
-        counts = {
-            name: read_at_first(
-                parsed(name), self._pools, self._groups, by_user=self._by_user, shares=self._shares
-            )
-            for name in names
-        }
-        readings = self._reader.first_jobs(counts, self._seen, sieve)
+    def _read(self, names: Sequence[str], sieve: Sieve) -> Sequence[Reading]:
+        readings = self._reader.first_jobs(
+            [self._begun(name, self._needed(name)) for name in names], self._seen, sieve
+        )
+        for reading in readings:
+            if reading.known:
+                self._known.keep(reading.line)
+            else:
+                line = self._lines[reading.line]
+                self._known.note(reading, line, self._needed(line.name), self._now)
         self._readings |= {reading.line: reading for reading in readings}
         return readings
+
+    def _needed(self, name: str) -> int | None:
+        return read_at_first(
+            parsed(name), self._pools, self._groups, by_user=self._by_user, shares=self._shares
+        )
+
+    def _begun(self, name: str, needed: int | None) -> Reading:
+        """A reading of the line's first jobs, with what is known of them."""
+        still = self._still.get(name)
+        count = None if needed is None else max(FIRST_JOBS, needed)
+        if still is None or (needed is None and not still.ended):
+            return Reading(line=name, count=count)
+        jobs = [job for job in still.jobs if job.name not in self._seen]
+        keys = [item["sk"]["S"] for item in still.items]
+        return Reading(
+            line=name,
+            after=keys[-1] if keys else "",
+            first=keys[0] if keys else None,
+            count=count if still.ended else needed,
+            jobs=jobs,
+            ended=still.ended,
+            known=True,
+        )
 
     def to_distinguish(self) -> list[Job]:
         """Return jobs of lines that mix users, as far as they were read: some at a time."""
@@ -159,11 +201,17 @@ class WaitingLines:
         self._in_parallel(lambda line: self._bounds.remove(line, now=self._now), outlived)
 
 
-def _stand_in(line: StoredLine, number: int) -> Job | None:
-    """Return a stand-in for the line; None if it must be read: a line without a bound, one whose
-    jobs are planned together, or one whose jobs a quota refused at times of their own."""
+def _is_always_read(line: StoredLine) -> bool:
+    """Whether the line's jobs are planned together, or a quota refused them at times of their
+    own."""
     shared = parsed(line.name)
-    if not line.bound or shared.group or shared.parts or shared.refused_in:
+    return bool(shared.group or shared.parts or shared.refused_in)
+
+
+def _stand_in(line: StoredLine, number: int) -> Job | None:
+    """Return a stand-in for the line; None if it must be read: also a line without a bound."""
+    shared = parsed(line.name)
+    if not line.bound or _is_always_read(line):
         return None
     entry_time, name = place_in(line.bound)
     return stand_in(shared, number, entry_time=entry_time, name=name)

@@ -245,8 +245,7 @@ class Ledgers:
             **{used_attribute(n): {"N": str(more)} for n, more in read.held.items()},
             **{foreign_attribute(n): {"N": str(more)} for n, more in read.foreign.items()},
         }
-        if "activity" in ledger:
-            after["activity"] = ledger["activity"]
+        after |= {name: ledger[name] for name in ("activity", "facts") if name in ledger}
         if pool is not None:
             free = pool.capacity - read.held - read.foreign
             for resource in sorted({"slots", *pool.capacity, *free}):

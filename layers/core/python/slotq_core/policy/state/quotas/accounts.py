@@ -131,6 +131,11 @@ class Accounts:
                 above |= {id(account): (account, scope) for account in others}
         yield from above.values()
 
+    @property
+    def are_shut(self) -> bool:
+        """Whether any project may not use some pool."""
+        return bool(self._shut)
+
     def open_to(self, job: Job, pool: str) -> bool:
         """Whether the job's project may use the pool: if not `open`, only with a quota there."""
         return (job.project, pool) not in self._shut
