@@ -88,6 +88,13 @@ def _kinds(versions: Versions) -> Rows:
         yield [kind, *_cells(versions, ("passes", "2,000 lines", kind), _MUCH)]
 
 
+def _many(versions: Versions) -> Rows:
+    """Many changes at once."""
+    yield ["", *_MUCH.values()]
+    for name in _now(versions)["many at once"]:
+        yield [name, *_cells(versions, ("many at once", name), _MUCH)]
+
+
 def _cpu(versions: Versions) -> Rows:
     """The latest passes in functions of several memories."""
     kept = _now(versions)["cpu"]
@@ -258,6 +265,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "promises": ("", _promises),
     "passes": ("passes", _passes),
     "kinds of pass": ("passes", _kinds),
+    "many at once": ("many at once", _many),
     "project passes": ("projects", _project_passes),
     "shapes": ("shapes", _shapes),
     "cpu": ("cpu", _cpu),

@@ -34,6 +34,7 @@ class Promise:
         return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
 
 
+ENDS_AND_STARTS = "500 ends found by one tick, and as many starts"
 _LINES = ("passes", "2,000 lines", "one decision")
 _PROJECTS = ("projects", "passes", "*")
 _OPEN = ("open page", "5,000 waiting, 100 lines", "*")
@@ -58,6 +59,13 @@ PROMISES = (
     Promise("its read units", (*_SHARED, "first", "read_units"), 5),
     Promise("rounds of calls, pass with projects", (*_PROJECTS, "one decision", "rounds"), 20),
     Promise("its read units, one decision", (*_PROJECTS, "one decision", "read_units"), 250),
+    Promise(
+        "rounds of calls, 500 ends found by one tick and as many starts",
+        ("many at once", ENDS_AND_STARTS, "rounds"),
+        150,
+    ),
+    Promise("rounds, 30 urgent jobs evict", ("many at once", "30 urgent jobs evict", "rounds"), 40),
+    Promise("its calls", ("many at once", "30 urgent jobs evict", "calls"), 250),
     Promise("rounds, 50 projects with everything and 122 groups", (*_EVERYTHING, "rounds"), 16),
     Promise("its calls, one decision", (*_EVERYTHING, "calls"), 60),
     Promise("calls of a quiet pass, 200 pools", ("shapes", "200 pools", "quiet", "calls"), 15),

@@ -48,14 +48,14 @@ class Live:
 
     def submit(self, name: str, **changes: Any) -> dict[str, Any]:
         asked = add_job(**{"TrainingJobName": name, "Tags": self.tags, **changes})
-        return self.send(self._signed(asked))
+        return self.send(self.signed(asked))
 
     def look(self, name: str) -> dict[str, Any]:
         asked = {**sample("get-job"), "path": f"/jobs/{name}"}
-        status: dict[str, Any] = json.loads(self.send(self._signed(asked))["body"])
+        status: dict[str, Any] = json.loads(self.send(self.signed(asked))["body"])
         return status
 
-    def _signed(self, event: dict[str, Any]) -> dict[str, Any]:
+    def signed(self, event: dict[str, Any]) -> dict[str, Any]:
         if self.caller:
             event["requestContext"]["identity"]["userArn"] = self.caller
         return event

@@ -38,6 +38,8 @@ class Call:
     written: Touched = field(default_factory=list)
     refused: str = ""
     """The error's code, if the call was refused."""
+    round: int = 0
+    """How many calls, one after the other, lie before it."""
 
     @property
     def read_units(self) -> float:
@@ -60,7 +62,7 @@ class Meter:
 
     @contextmanager
     def call(self, operation: str) -> Iterator[Call]:
-        call = Call(operation)
+        call = Call(operation, round=self._rounds)
         try:
             yield call
         finally:

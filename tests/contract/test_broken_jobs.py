@@ -17,6 +17,7 @@ from tests.contract.by_hand import Table, active, number, text
 from tests.contract.poisoned import FROM_A_NEWER_RELEASE, free, poisons, quarantine
 from tests.contract.worlds import (
     NOW,
+    REQUEST,
     a_job,
     a_pool,
     a_queue,
@@ -108,6 +109,8 @@ def test_a_broken_request_or_name_is_an_error_for_its_job_alone(
     items.change(("JOB#job1", "REQUEST"), jobDetails={"B": b"?"})
     with pytest.raises(NotUnderstood, match="job1"):
         dynamo.jobs.request("job1")
+    waits(dynamo, "job2")
+    assert dynamo.jobs.requests(["job1", "job2"]) == {"job2": REQUEST}
     items.change(("NAME#job1", "NAME"), jobName=None)
     with pytest.raises(NotUnderstood, match="job1"):
         dynamo.jobs.owner_of("job1")

@@ -114,6 +114,15 @@ def test_a_changed_request_is_part_of_its_commit(store: Store) -> None:
     assert store.jobs.request("job1") == other
 
 
+def test_many_requests_are_read_together(store: Store) -> None:
+    names = [f"job{n:03d}" for n in range(130)]
+    for name in names:
+        store.jobs.submit(a_job(name), {"TrainingJobName": name})
+    found = store.jobs.requests([*names, "nobody", names[0]])
+    assert found == {name: {"TrainingJobName": name} for name in names}
+    assert store.jobs.requests([]) == {}
+
+
 def test_a_change_to_a_too_large_request_changes_nothing(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")

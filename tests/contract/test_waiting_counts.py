@@ -9,6 +9,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import line_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.errors import Conflict
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import Project
@@ -85,6 +86,26 @@ def test_who_starts_or_leaves_is_counted_out(dynamo: DynamoStore, client: Any, t
     dynamo.decisions.commit([starting(first)])
     dynamo.decisions.commit([cancelling(second)])
     assert counted(client, table, third) == 1
+
+
+def test_commits_in_a_row_are_counted_at_its_end(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    queue(dynamo)
+    jobs = [enter(dynamo, f"j{n}") for n in range(4)]
+    other = enter(dynamo, "other", priority=9)
+    with dynamo.decisions.in_a_row():
+        dynamo.decisions.commit([starting(jobs[0])])
+        dynamo.decisions.commit([starting(jobs[1]), starting(other)])
+        assert counted(client, table, jobs[3]) == 4
+    assert (counted(client, table, jobs[3]), counted(client, table, other)) == (2, 0)
+    with dynamo.decisions.in_a_row():
+        dynamo.decisions.commit([starting(jobs[2])])
+        with pytest.raises(Conflict):
+            dynamo.decisions.commit([starting(jobs[2])])
+    assert counted(client, table, jobs[3]) == 1
+    dynamo.decisions.commit([cancelling(jobs[3])])
+    assert counted(client, table, jobs[3]) == 0
 
 
 def test_who_comes_back_is_counted_in(dynamo: DynamoStore, client: Any, table: str) -> None:

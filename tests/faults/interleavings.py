@@ -425,6 +425,22 @@ def begun(*steps: Callable[[World], None], seconds: float = 5) -> Callable[[Worl
     return before
 
 
+def unseen_ends(*names: str) -> Callable[[World], None]:
+    """These jobs have run to their ends, of which no event told; the next tick reconciles."""
+
+    def before(world: World) -> None:
+        world.event_policy = lambda _: ()
+        for name in names:
+            world.submit(name)
+        world.go(350)
+        for name in ("w1", "w2"):
+            world.submit(name)
+        world.clock.set(world.clock.now() + 11_000)
+        world.plane.advance()
+
+    return before
+
+
 def stored(*names: str, **fields: Any) -> Callable[[World], None]:
     """Submitted, without any pass."""
 
@@ -952,6 +968,51 @@ ALONE: tuple[Case, ...] = (
         ends(a={C, S.PENDING}),
         pools=FOUR_POOLS,
         leases=False,
+    ),
+    Case(
+        "an_event_beside_a_tick_that_finds_the_end",
+        unseen_ends("a", "b"),
+        (A_TICK, an_event("a", "Completed")),
+        ends(a=C, b=C, w1=C, w2=C),
+        pools=(pool(slots=2),),
+        bound=1,
+        soon=("w1", "w2"),
+    ),
+    Case(
+        "a_doctor_beside_a_tick_that_finds_the_same_ends",
+        unseen_ends("a", "b"),
+        (A_TICK, ("doctor", lambda world: world.doctor())),
+        ends(a=C, b=C, w1=C, w2=C),
+        pools=(pool(slots=2),),
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "a_cancel_beside_a_pass_that_starts_three",
+        stored("a", "b", "c"),
+        (A_PASS, a_cancel("b")),
+        ends(a=C, b=X, c=C),
+        pools=(pool(slots=3),),
+        work={"b": LONG},
+        soon=("a", "c"),
+    ),
+    Case(
+        "a_cancel_beside_starts_that_are_taken_back",
+        stored("a", "b", "c", "d"),
+        (A_PASS, a_cancel("d")),
+        ends(a=C, b=C, c=C, d=X),
+        pools=(pool(slots=4),),
+        work={"d": LONG},
+        knobs={"limits": {TYPES["p"]: 1}},
+    ),
+    Case(
+        "two_passes_start_three",
+        stored("a", "b", "c"),
+        (A_PASS, A_PASS),
+        ends(a=C, b=C, c=C),
+        pools=(pool(slots=2),),
+        leases=False,
+        bound=1,
     ),
     Case(
         "two_pools_two_passes",

@@ -37,6 +37,7 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
+from slotq_core.errors import Conflict
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup
@@ -45,7 +46,8 @@ from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import ChangedJob
-from slotq_core.operations.attempts import pool_lessons
+from slotq_core.operations.attempts import attempt_changes, pool_lessons
+from slotq_core.operations.attempts.attempt_changes import AttemptChanges
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import batches, groups
@@ -83,6 +85,7 @@ from tests.faults.promises import (
     Broken,
 )
 from tests.faults.scenarios import (
+    creates_at_most,
     graces_end_in_time,
     lines_are_paid_for,
     one_started_before,
@@ -213,10 +216,10 @@ def _at_create(change: Callable[[Any, int], Any]) -> AbstractContextManager[Any]
     numbers = itertools.count()
     right = Effects._create
 
-    def wrong(self: Effects, job: Job, attempt: Any, *more: Any) -> None:
+    def wrong(self: Effects, job: Job, attempt: Any, *more: Any) -> Any:
         other = change(attempt, next(numbers))
         with patch.object(self._training, "create", _under(self._training.create, other)):
-            right(self, job, attempt, *more)
+            return right(self, job, attempt, *more)
 
     return patch.object(Effects, "_create", wrong)
 
@@ -251,17 +254,49 @@ def _never_confirmed() -> AbstractContextManager[Any]:
 @contextmanager
 def _any_attempt() -> Iterator[None]:
     """Events of an older attempt count for the live one, whatever their token."""
-    change, observe = Effects._change, Effects.observe
+    observe = Effects.observe
 
-    def of_any(self: Effects, job: Job | None, training_job: str, *args: Any, **kwargs: Any) -> Any:
-        live = job.attempt.training_job if job and job.attempt else training_job
-        return change(self, job, live, *args, **kwargs)
+    def any_live(job: Job, _: str) -> bool:
+        return job.attempt is not None
 
     def without_token(self: Effects, observation: Observation) -> Any:
         return observe(self, replace(observation, token=None))
 
-    with patch.object(Effects, "_change", of_any), patch.object(Effects, "observe", without_token):
+    with (
+        patch.object(attempt_changes, "is_live", any_live),
+        patch.object(Effects, "observe", without_token),
+    ):
         yield
+
+
+def _changes_share_their_fate() -> AbstractContextManager[Any]:
+    """Where a transaction of several attempts' changes is refused, none of them is tried alone."""
+    right = AttemptChanges._together
+
+    def wrong(self: AttemptChanges, ready: Any) -> Iterator[Any]:
+        if len(ready) == 1:
+            yield from right(self, ready)
+            return
+        try:
+            jobs = self._store.decisions.commit([this.change for this in ready])
+        except Conflict as error:
+            yield from ((this.number, error) for this in ready)
+        else:
+            for this, after in zip(ready, jobs, strict=True):
+                yield this.number, self._changed([(this.wanted, this.change, after)])[0]
+
+    return patch.object(AttemptChanges, "_together", wrong)
+
+
+def _cancelled_starts_are_taken_back() -> AbstractContextManager[Any]:
+    """A start that is taken back is so whatever has become of it."""
+    right = apply.not_started
+
+    def wrong(job: Job, before: Job, after: Job) -> Job | None:
+        restored = right(after, before, after)
+        return restored and replace(restored, version=job.version)
+
+    return patch.object(effects, "not_started", wrong)
 
 
 def _place_lost() -> AbstractContextManager[Any]:
@@ -407,8 +442,8 @@ def _refusals_are_believed() -> AbstractContextManager[Any]:
 def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
     right = pool_lessons.Lessons._refused
 
-    def wrong(self: Any, pool: str, role: str, action: str, message: str) -> None:
-        right(self, pool, EVERYBODY, action, message)
+    def wrong(self: Any, known: Any, pool: str, _: str, *said: str) -> bool:
+        return right(self, known, pool, EVERYBODY, *said)
 
     return patch.object(pool_lessons.Lessons, "_refused", wrong)
 
@@ -985,6 +1020,23 @@ MUTANTS: tuple[Mutant, ...] = (
         "a create is never confirmed", _never_confirmed, crash("cancel_running", SILENT), CONVERGENT
     ),
     Mutant("any attempt's news count", _any_attempt, crash("one_evicts_three", NOISY)),
+    Mutant(
+        "ends of one transaction share their fate",
+        _changes_share_their_fate,
+        race("an_event_beside_a_tick_that_finds_the_end"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a start that is taken back forgets the cancel",
+        _cancelled_starts_are_taken_back,
+        race("a_cancel_beside_starts_that_are_taken_back"),
+    ),
+    Mutant(
+        "a refusal leaves further starts to be refused",
+        lambda: patch.object(Effects, "take_back", lambda *_: None),
+        undisturbed("a_quota_refuses_the_third_of_five_starts", creates_at_most(7)),
+        CONVERGENT,
+    ),
     Mutant("an evicted job enters anew", _place_lost, crash("preempt_chain", TOLD), PLACE),
     Mutant(
         "an eviction beats the cancel", _cancel_comes_too_late, crash("cancel_while_stopping", TOLD)
@@ -1074,8 +1126,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "pools are kept too long",
         _pools_kept_too_long,
-        crash("third_of_two_waits", TOLD),
-        CONVERGENT,
+        crash("a_federated_job_loses_too_many", TOLD),
+        LOST,
     ),
     Mutant(
         "the configuration is kept too long",

@@ -306,6 +306,21 @@ def beside_a_hostile_job(scenario: Scenario) -> Scenario:
     )
 
 
+def lose_events(at: float, until: float) -> Step:
+    """SageMaker's events from `at` on get lost."""
+
+    def act(world: World) -> None:
+        policy = world.event_policy
+
+        def restore() -> None:
+            world.event_policy = policy
+
+        world.event_policy = lambda _: ()
+        world.after(round((until - at) * 1000), "events arrive", restore)
+
+    return Step(at, "events get lost", act)
+
+
 def until(at: float) -> Step:
     """The story lasts at least until then."""
     return Step(at, "time goes by", lambda _: None)
@@ -340,6 +355,16 @@ def ends_with_its_goal(group: str, met_by: str) -> Callable[[World], str]:
         others = [job for name, job in jobs.items() if name != met_by]
         wrong = [job.name for job in others if job.cause != StopCause.GOAL_REACHED]
         return f"{wrong} ended otherwise" if wrong else ""
+
+    return look
+
+
+def creates_at_most(most: int) -> Callable[[World], str]:
+    """Of all jobs together, refused ones included."""
+
+    def look(world: World) -> str:
+        asked = world.plane.calls["CreateTrainingJob"]
+        return f"{asked} creates, not {most}" if asked > most else ""
 
     return look
 

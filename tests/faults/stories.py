@@ -34,6 +34,7 @@ from tests.faults.scenarios import (
     is_now,
     knobs,
     lines_are_paid_for,
+    lose_events,
     minutes,
     nothing_left_of,
     one_started_before,
@@ -609,6 +610,56 @@ STORIES: tuple[Scenario, ...] = (
         pools=(pool("p", slots=2), pool("q")),
         work={"wide": Work(runtime=9_000_000, stop=20_000)},
         runtime=60_000,
+    ),
+    Scenario(
+        "a_tick_finds_many_ends",
+        (
+            *(submit(n, job) for n, job in enumerate("abc", 1)),
+            *(submit(n, job, pools="q") for n, job in enumerate("de", 4)),
+            submit(10, "f"),
+            submit(11, "g"),
+            submit(12, "h", pools="q"),
+            lose_events(60, until=400),
+            plane(200, "DeleteTrainingJob", TrainingJobName="e"),
+        ),
+        {**done("a", "b", "d", "f", "g", "h"), "c": S.FAILED, "e": S.STOPPED},
+        pools=(pool(slots=3), pool("q", slots=2)),
+        work={
+            **{job: minutes(2) for job in "abde"},
+            "c": Work(runtime=120_000, fails_after=90_000),
+        },
+        most_actions=14,
+        # Where a crash lets an earlier tick find the end, nothing is left to be deleted.
+        or_else={"e": frozenset({S.COMPLETED})},
+    ),
+    Scenario(
+        "a_quota_refuses_the_third_of_five_starts",
+        (
+            *(submit(n, job) for n, job in enumerate("abcdef", 1)),
+            configure(30, pool(slots=6)),
+        ),
+        done("a", "b", "c", "d", "e", "f"),
+        knobs={"limits": {TYPES["p"]: 3}},
+        runtime=100_000,
+    ),
+    Scenario(
+        "three_evict_in_one_plan",
+        (
+            *(submit(n, job) for n, job in enumerate(("low1", "low2", "low3"), 1)),
+            submit(4, "other", pools="q"),
+            *(
+                submit(30 + n, job, priority=5, after="other")
+                for n, job in enumerate(("high1", "high2", "high3"))
+            ),
+        ),
+        done("low1", "low2", "low3", "other", "high1", "high2", "high3"),
+        pools=(pool(slots=3), pool("q")),
+        work={
+            **{f"low{n}": Work(runtime=150_000, stop=5_000 * n) for n in (1, 2, 3)},
+            "other": minutes(1),
+        },
+        most_actions=16,
+        runtime=100_000,
     ),
     Scenario(
         "jobs_come_after_others",

@@ -499,6 +499,7 @@ def test_trouble_with_one_job_does_not_stop_the_others():
         return request_of(name)
 
     world.store.jobs.request = unanswered
+    world.store.jobs.requests = lambda names: {}
     result = world.manager.passes.run()
     assert result.troubles == ("job1: no answer",)
     assert world.job("job2").attempt.created

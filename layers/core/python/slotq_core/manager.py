@@ -80,8 +80,8 @@ class QueueManager:
         self._clock = clock
         self._notifier = notifier
         suspends = Suspends(store.jobs, self._scripts, notifier, clock)
-        self._effects = Effects(store, training, clock, suspends, self._scripts)
-        self._reconciler = Reconciler(store, training, clock, self._effects)
+        self._effects = Effects(store, training, clock, suspends, self._scripts, at_once=at_once)
+        self._reconciler = Reconciler(store, training, clock, self._effects, at_once=at_once)
         self._poisons = Poisons(store.repair, dead_letters or DiscardDeadLetters())
         self.passes = Passes(
             store=store,
@@ -246,9 +246,10 @@ class QueueManager:
             return Observed(ignored=str(error))
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
-        """Run the periodic work, then a pass. `budget` is in ms."""
+        """Run the periodic work, for half of the budget (ms) at most, so that no start waits for
+        it; then a pass."""
         until = self._clock.now() + budget
-        troubles, findings = self.periodic.run(until=until)
+        troubles, findings = self.periodic.run(until=until - budget // 2)
         if findings:
             self._store.scheduler.bump()
         result = self.passes.run(holder=holder, budget=max(0, until - self._clock.now()))

@@ -13,11 +13,10 @@ See docs/protocol.md#gangs-of-any-size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 
 from slotq_core.errors import Conflict, NotUnderstood, Unavailable
-from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.lifecycle.apply import stopped_as
+from slotq_core.model.jobs import Job
+from slotq_core.policy.lifecycle.apply import has_started, not_started, stopped_as
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.stored import Change, Finding, InParts, Part, PartsKind
@@ -166,7 +165,7 @@ class DecisionsInParts:
 
 def _start(job: Job | None, before: Job, after: Job) -> Change | None:
     """The start of a member; None if it has started. Raises Conflict if it can no longer start."""
-    if job is not None and _has_started(job, after):
+    if job is not None and has_started(job, after):
         return None
     if job is None or job.version != before.version:
         raise _CannotStart(f"{before.name} has changed since its gang was to start")
@@ -182,19 +181,7 @@ def _finished(job: Job | None, before: Job, after: Job) -> Change | None:
 
 
 def _undone(job: Job | None, before: Job, after: Job) -> Change | None:
-    """The change that restores a member's place, as if it had never started. A job that its user
-    has cancelled meanwhile is stopped instead."""
-    if job is None or not _has_started(job, after) or job.attempt is None:
-        return None
-    if job.state is not JobState.STARTING or job.attempt.created:
-        return None
-    started = {
-        field.name: getattr(before, field.name)
-        for field in fields(Job)
-        if field.name != "version" and getattr(before, field.name) != getattr(after, field.name)
-    }
-    return Change(before=job, after=replace(job, **started))
-
-
-def _has_started(job: Job, after: Job) -> bool:
-    return (job.entry_time, job.attempts) == (after.entry_time, after.attempts)
+    """The change that restores a member's place. A job that its user has cancelled meanwhile is
+    stopped instead."""
+    restored = not_started(job, before, after) if job is not None else None
+    return Change(before=job, after=restored) if job is not None and restored else None

@@ -9,14 +9,13 @@ a dead handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
-    Conflict,
     NoSuchJob,
     NotUnderstood,
     RightMissing,
@@ -24,21 +23,28 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
-from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
+from slotq_core.operations.attempts.attempt_changes import (
+    AttemptChanges,
+    Changed,
+    Outcome,
+    Wanted,
+)
+from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
+from slotq_core.policy.lifecycle.apply import Step, not_started
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.stored import Change, Configuration
+from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import (
     CallResult,
     Observation,
@@ -57,6 +63,10 @@ HANDLER_LIFETIME = 60_000
 """Upper bound (ms) on a handler's life. The function's timeout in template.yaml must not exceed it.
 """
 
+TAKEN_BACK_WITHIN = HANDLER_LIFETIME * 3 // 4
+"""Age (ms) of an intent until which its own handler may take it back: well before others may carry
+it out."""
+
 LONGEST_EFFECT = 10_000
 """Age (ms) at which an effect makes no further call. Its intent stays, and a later pass
 continues."""
@@ -67,8 +77,12 @@ SLOW = 5_000
 REPORT_PATIENCE = 180_000
 """How long (ms) to wait for an unreadable report, if an end's metrics may end a sweep."""
 
-_TRIES = 20
-"""How often a conditional change of one job is tried while others change the same job."""
+CONFIRM_WITHIN = 1_000
+"""How long (ms) a call's confirmation waits for those of further calls. SageMaker's first event of
+a training job comes later than that, so it changes no job whose confirmation waits."""
+
+MOST_UNCONFIRMED = 40
+"""Most confirmations that wait; one transaction holds as many."""
 
 _FAILURES = {
     Verdict.BACK_OFF: Ending.NO_CAPACITY,
@@ -109,16 +123,20 @@ class _News:
     """The ended attempt with its script's last report."""
     metrics: Callable[..., Metrics]
     """The final metrics of the ended attempt; as `Effects._metrics` finds them."""
+    reads: _Reads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Taken:
-    """A job after a change, or unchanged if nothing was left to change."""
+class _Called:
+    """A call that SageMaker has accepted, or what its refusal has shown."""
 
     job: Job
-    calls_for_pass: bool = False
-    learned: bool = False
-    """Whether the change has shown a new fact about the pool."""
+    confirms: Wanted | None = None
+    """The change that confirms the call, to be committed; None: everything is committed."""
+    is_start: bool = False
+    """Whether this was an accepted create."""
+    closes: bool = False
+    """Whether the refusal has shown something new about the pool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +148,9 @@ class CarriedOut:
     as_planned: bool = True
     """Whether every job was started and nothing else happened, so that a plan that expects these
     starts is still valid."""
+    untried: tuple[Job, ...] = ()
+    """Starts that were committed ahead of their creates, and left after a failure, or without
+    time."""
 
 
 class Effects:
@@ -142,13 +163,17 @@ class Effects:
         clock: Clock,
         suspends: Suspends,
         scripts: Scripts | None = None,
+        *,
+        at_once: InParallel = one_by_one,
     ) -> None:
+        """`at_once` commits to several pools at once; the store uses another one."""
         self._scripts = scripts or NoScripts()
         self._store = store
         self._training = training
         self._clock = clock
         self._suspends = suspends
         self._lessons = Lessons(store.configuration, store.health, clock)
+        self._changes = AttemptChanges(store, self._lessons, at_once)
         self._gangs: GangStarts | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
@@ -177,37 +202,104 @@ class Effects:
         """Whether the job's latest effect was slow. Slow effects run last."""
         return job.name in self._slow
 
-    def carry_out(self, job: Job) -> bool:
-        """Make the call that the job's live attempt still needs, if any. Return whether this was an
-        accepted create that has shown nothing new about the pool."""
+    def carry_out(self, job: Job) -> None:
+        """Make the call that the job's live attempt still needs, if any."""
+        if called := self._call(job, _Reads(self._store)):
+            self._confirmed(called, self._changes.one(called.confirms) if called.confirms else None)
+
+    def carry_out_all(
+        self, jobs: Iterable[Job], *, until: int | None = None, ahead: bool = False
+    ) -> CarriedOut:
+        """Make the calls that these jobs' live attempts still need, one after the other, slow jobs
+        last; begin none from `until` on. Calls are confirmed together, soon after each.
+
+        A failure stops no other job: its intent stays, and a later pass finishes the work. `ahead`:
+        this handler has committed the jobs just now. Then a failed create leaves further starts
+        untried, of jobs in no group: all of them if SageMaker did not answer, else those in the
+        pool that it closes.
+        """
+        jobs = sorted(jobs, key=lambda job: self._slow.get(job.name, 0))
+        done = _Done()
+        reads = _Reads(self._store, [job.name for job in jobs if _needs_create(job)])
+        for job in jobs:
+            late = until is not None and self._clock.now() >= until
+            if ahead and _needs_create(job) and not job.group and (late or done.leaves(job)):
+                done.untried.append(job)
+                continue
+            if late:
+                done.fails(f"{job.name}: no time left in this pass")
+                continue
+            try:
+                called = self._call(job, reads)
+            except SlotQError as error:
+                done.fails(f"{job.name}: {error}", unanswered=_needs_create(job))
+            else:
+                done.takes(called, self._clock.now())
+            if took := self._slow.get(job.name):
+                done.troubles.append(
+                    f"{job.name}: the call took {took / 1000:.1f} s; the job goes last from now on"
+                )
+            if done.is_to_be_confirmed(self._clock.now()):
+                self._confirm(done)
+        self._confirm(done)
+        return CarriedOut(
+            troubles=tuple(done.troubles),
+            as_planned=done.as_planned and not done.untried,
+            untried=tuple(done.untried),
+        )
+
+    def _call(self, job: Job, reads: _Reads) -> _Called | None:
         began = self._clock.now()
         try:
-            return self._do(job, began)
+            return self._do(job, began, reads)
         finally:
             took = self._clock.now() - began
             self._slow.pop(job.name, None)
             if took >= SLOW:
                 self._slow[job.name] = took
 
-    def carry_out_all(self, jobs: Iterable[Job], *, until: int | None = None) -> CarriedOut:
-        """Run `carry_out` for each job, slow jobs last; begin none from `until` on. A failure stops
-        no other job: its intent stays, and a later pass finishes the work."""
-        troubles, as_planned = [], True
-        for job in sorted(jobs, key=lambda job: self._slow.get(job.name, 0)):
-            if until is not None and self._clock.now() >= until:
-                troubles.append(f"{job.name}: no time left in this pass")
-                as_planned = False
-                continue
+    def _confirm(self, done: _Done) -> None:
+        """Commit the confirmations that wait."""
+        calls, done.calls = done.calls, []
+        outcomes = self._changes.all([called.confirms for called in calls if called.confirms])
+        for called, outcome in zip(calls, outcomes, strict=True):
             try:
-                as_planned = self.carry_out(job) and as_planned
+                if isinstance(outcome, SlotQError):
+                    raise outcome
+                done.as_planned &= self._confirmed(called, outcome)
             except SlotQError as error:
-                troubles.append(f"{job.name}: {error}")
-                as_planned = False
-            if took := self._slow.get(job.name):
-                troubles.append(
-                    f"{job.name}: the call took {took / 1000:.1f} s; the job goes last from now on"
-                )
-        return CarriedOut(troubles=tuple(troubles), as_planned=as_planned)
+                done.fails(f"{called.job.name}: {error}")
+
+    def _confirmed(self, called: _Called, outcome: Changed | None) -> bool:
+        """What follows from a confirmation. Returns whether it was the start that was planned, and
+        has shown nothing new about the pool."""
+        if outcome is None or not called.is_start:
+            return False
+        if outcome.job.attempt and outcome.job.attempt.stop:
+            # A cancel during the call leaves the stop to this handler.
+            self.carry_out(outcome.job)
+            return False
+        return not outcome.learned
+
+    def take_back(self, steps: Sequence[Step]) -> None:
+        """Give these untried starts their places back, as if they had never started. Whoever has
+        been changed meanwhile, or may be tried by another handler, stays as it is."""
+
+        def wanted(before: Job, after: Job) -> Wanted:
+            assert after.attempt is not None
+            return Wanted(
+                job=after,
+                training_job=after.attempt.training_job,
+                change=lambda job: self._untried(job, before, after),
+            )
+
+        self._changes.all([wanted(before, after) for before, after in steps])
+
+    def _untried(self, job: Job, before: Job, after: Job) -> Change | None:
+        restored = not_started(job, before, after)
+        if restored is None or self._clock.now() - _intent_at(job) >= TAKEN_BACK_WITHIN:
+            return None
+        return Change(before=job, after=restored)
 
     def observe(self, observation: Observation) -> Observed:
         """Apply an observation of one training job. Repeated, late and foreign observations change
@@ -218,24 +310,51 @@ class Effects:
         if name is None:
             return Observed(ignored="no job of this queue ever ran under that name")
 
+        reads = _Reads(self._store)
+        wanted = self._news(job or self._store.jobs.get(name), name, observation, reads)
+        taken = self._changes.one(wanted)
+        if taken is None:
+            return Observed(ignored=f"that attempt of {name} is over")
+        return Observed(calls_for_pass=taken.calls_for_pass)
+
+    def take_in(self, found: Sequence[tuple[Job, Observation | None]]) -> list[Outcome]:
+        """Apply what SageMaker says of these jobs' live attempts; None: it has no such training
+        job, because somebody has deleted it, so the job ends as stopped. Returns the outcomes."""
+        quoted = [job.name for job, seen in found if seen is not None and seen.message]
+        reads = _Reads(self._store, quoted)
+        return self._changes.all([self._wanted(job, seen, reads) for job, seen in found])
+
+    def _wanted(self, job: Job, seen: Observation | None, reads: _Reads) -> Wanted:
+        assert job.attempt is not None
+        if seen is not None:
+            return self._news(job, job.name, seen, reads)
+        name = job.attempt.training_job
+        return self._gone(job, name, f"its training job {name} is no longer in SageMaker")
+
+    def _news(self, job: Job | None, name: str, observation: Observation, reads: _Reads) -> Wanted:
+        """The change of the job by what was observed."""
+
         @cache  # Computed once, however often others change the job meanwhile.
         def shown() -> str:
-            return self._shown(name, observation.message)
+            return _shown(name, observation.message, reads)
 
         @cache
         def metrics(attempt: Attempt, *, matter: bool) -> Metrics:
             return self._metrics(observation, attempt, matter=matter)
 
-        news = _News(seen=observation, shown=shown, reported=cache(self._reported), metrics=metrics)
-        taken = self._change(
-            job or self._store.jobs.get(name),
-            training_job,
-            lambda job: self._seen(job, news),
+        news = _News(
+            seen=observation,
+            shown=shown,
+            reported=cache(self._reported),
+            metrics=metrics,
+            reads=reads,
+        )
+        return Wanted(
+            job=job,
+            training_job=observation.training_job,
+            change=lambda job: self._seen(job, news),
             answer=_answer_in(observation),
         )
-        if taken is None:
-            return Observed(ignored=f"that attempt of {name} is over")
-        return Observed(calls_for_pass=taken.calls_for_pass)
 
     def _begun_as(self, training_job: str) -> Job | None:
         """Return the job whose first attempt had that name, if there is one. A first attempt bears
@@ -243,51 +362,45 @@ class Effects:
         job = None if STAMP in training_job else self._store.jobs.get(training_job)
         return job if job is not None and job.attempts else None
 
-    def vanished(self, training_job: str) -> None:
-        """End the job as stopped, because SageMaker no longer has the training job: somebody
-        deleted it."""
-        name = self._store.jobs.owner_of(training_job)
-        if name is not None:
-            message = f"its training job {training_job} is no longer in SageMaker"
-            self._gone(self._store.jobs.get(name), training_job, message)
-
-    def _gone(self, job: Job | None, training_job: str, message: str) -> None:
-        self._change(
-            job,
-            training_job,
-            lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
+    def _gone(self, job: Job, training_job: str, message: str) -> Wanted:
+        """The end of the job as stopped."""
+        return Wanted(
+            job=job,
+            training_job=training_job,
+            change=lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
         )
 
-    def _do(self, job: Job, began: int) -> bool:
+    def _do(self, job: Job, began: int, reads: _Reads) -> _Called | None:
+        """Make the call that is still needed. None: none was needed, or its refusal is
+        committed."""
         if job.attempt is None:
-            return False
-        if job.state is JobState.STARTING and not job.attempt.created:
-            return self._create(job, job.attempt, began)
+            return None
+        if _needs_create(job):
+            return self._create(job, job.attempt, reads)
         if job.attempt.stop is None or job.attempt.stop.sent:
-            return False
+            return None
         if not self._suspends.in_grace(job, job.attempt):
-            self._stop(job, job.attempt, began)
-        return False
+            return self._stop(job, job.attempt, began)
+        return None
 
     def _is_late(self, began: int) -> bool:
         return self._clock.now() - began >= LONGEST_EFFECT
 
-    def _create(self, job: Job, attempt: Attempt, began: int) -> bool:
-        request, broken = self._prescribed(job, attempt)
+    def _create(self, job: Job, attempt: Attempt, reads: _Reads) -> _Called | None:
+        request, broken = self._prescribed(job, attempt, reads)
         if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
-            return False
+            return None
         answer = self._training.create(self._as_member(request, job, attempt), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
-                taken = self._change(
-                    job, attempt.training_job, lambda current: self._created(current, place)
+                confirms = Wanted(
+                    job=job,
+                    training_job=attempt.training_job,
+                    change=lambda current: self._created(current, place),
                 )
-                # A cancel during the call leaves the stop to this handler.
-                if taken is not None and taken.job.attempt and taken.job.attempt.stop:
-                    return self._do(taken.job, began)
-                return taken is not None and not taken.learned
+                return _Called(job=job, confirms=confirms, is_start=True)
             case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
                 said = without_secrets(answer.message, request)
                 if answer.action:
@@ -295,14 +408,14 @@ class Effects:
                     raise RightMissing(said)
                 raise Unavailable(f"CreateTrainingJob {attempt.training_job}: {said}")
             case _:
-                self._refused(job, attempt, answer)
-        return False
+                taken = self._refused(job, attempt, answer)
+                return _Called(job=job, closes=taken is not None and taken.learned)
 
-    def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
+    def _prescribed(self, job: Job, attempt: Attempt, reads: _Reads) -> tuple[Request, str]:
         """Return the request to start with, and the fields that the job's project forbids by
         now."""
-        request = self._store.jobs.request(job.name)
-        configuration = self._store.configuration.read() if job.project else None
+        request = reads.request(job.name)
+        configuration = reads.configuration(self._clock.now()) if job.project else None
         project = configuration.sharing.project(job.project) if configuration else None
         if configuration is None or project is None:
             return request, ""
@@ -342,50 +455,56 @@ class Effects:
 
     def _forbidden(self, job: Job, attempt: Attempt, broken: str) -> None:
         """End an attempt before its create: the job is held."""
-        now, message = self._clock.now(), self._shown(job.name, broken)
-        self._change(
-            job,
-            attempt.training_job,
-            lambda current: self._end(current, Ending.FORBIDDEN, now, message),
+        now, message = self._clock.now(), _shown(job.name, broken, _Reads(self._store))
+        self._changes.one(
+            Wanted(
+                job=job,
+                training_job=attempt.training_job,
+                change=lambda current: self._end(current, Ending.FORBIDDEN, now, message),
+            )
         )
 
-    def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> None:
+    def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> Changed | None:
         ending = _REFUSALS.get(answer.verdict) or _failure(answer.verdict, answer.quota, attempt)
-        message = self._shown(job.name, answer.message)
-        self._change(
-            job,
-            attempt.training_job,
-            lambda current: self._end(
-                current, ending, self._clock.now(), message, quota=answer.quota
-            ),
-            answer=answer,
+        message = _shown(job.name, answer.message, _Reads(self._store))
+        return self._changes.one(
+            Wanted(
+                job=job,
+                training_job=attempt.training_job,
+                change=lambda current: self._end(
+                    current, ending, self._clock.now(), message, quota=answer.quota
+                ),
+                answer=answer,
+            )
         )
 
-    def _stop(self, job: Job, attempt: Attempt, began: int) -> None:
+    def _stop(self, job: Job, attempt: Attempt, began: int) -> _Called | None:
         stale = _is_dead(_intent_at(job), self._clock.now())
         if not attempt.created and not stale:
-            return  # The create is in progress; the handler that confirms it also stops it.
+            return None  # The create is in progress; the handler that confirms it also stops it.
         if not attempt.created and not self._is_there(attempt):
             message = f"its training job {attempt.training_job} does not run"
-            self._gone(job, attempt.training_job, message)
-            return
+            self._changes.one(self._gone(job, attempt.training_job, message))
+            return None
         if self._is_late(began):
-            return
+            return None
         answer = self._training.stop(attempt.training_job)
+        sent = Wanted(job=job, training_job=attempt.training_job, change=self._stop_sent)
         match answer.verdict:
             case Verdict.OK:
-                self._change(job, attempt.training_job, self._stop_sent)
+                return _Called(job=job, confirms=sent)
             case Verdict.ALREADY_DONE:
-                self._change(job, attempt.training_job, self._stop_sent)
+                self._changes.one(sent)
                 if not self._is_late(began):  # Otherwise a reconciliation will look.
                     self._look(attempt.training_job)
             case Verdict.FAIL:
                 # No such training job: it was never created, or somebody deleted it.
-                self._gone(job, attempt.training_job, answer.message)
+                self._changes.one(self._gone(job, attempt.training_job, answer.message))
             case Verdict.NO_RIGHTS:
                 raise RightMissing(answer.message)
             case _:  # The intent stays here, too.
                 raise Unavailable(f"StopTrainingJob {attempt.training_job}: {answer.message}")
+        return None
 
     def _is_there(self, attempt: Attempt) -> bool:
         """Whether an unconfirmed create took effect. The name may by now belong to a training job
@@ -401,36 +520,6 @@ class Effects:
             return
         if seen is not None:
             self.observe(seen)
-
-    def _change(
-        self,
-        job: Job | None,
-        training_job: str,
-        change: Callable[[Job], Change | None],
-        *,
-        answer: CallResult | None = None,
-    ) -> _Taken | None:
-        """Change the job while this training job is its live attempt; retry on conflicts.
-
-        `job`: as the caller has read or committed it. It is read again only after a conflict: the
-        commit depends on the version, so a job that has changed since is never overwritten. Return
-        None if the attempt is no longer live. Raises Conflict after `_TRIES` conflicts.
-        """
-        for _ in range(_TRIES):
-            if job is None or job.attempt is None or job.attempt.training_job != training_job:
-                return None
-            wanted = change(job)
-            if wanted is None:
-                return _Taken(job=job)
-            try:
-                (after,) = self._store.decisions.commit([wanted])
-            except Conflict:
-                job = self._store.jobs.get(job.name)
-                continue
-            learned = self._lessons.take(wanted, answer)
-            calls_for_pass = learned or _calls_for_pass(wanted)
-            return _Taken(job=after, calls_for_pass=calls_for_pass, learned=learned)
-        raise Conflict(f"{training_job}: its job's record changed {_TRIES} times in a row")
 
     def _created(self, job: Job, checkpoints: str = "") -> Change | None:
         assert job.attempt is not None
@@ -456,7 +545,7 @@ class Effects:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            begun = self._with_lost_stop(_as_begun(job, seen, at), seen)
+            begun = self._with_lost_stop(_as_begun(job, seen, at), news)
             ending = _ending(seen, job.attempt)
             return self._end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
@@ -472,11 +561,12 @@ class Effects:
             return Change(before=job, after=replace(job, attempt=attempt))
         return self._created(job, seen.checkpoints)
 
-    def _with_lost_stop(self, job: Job, seen: Observation) -> Job:
+    def _with_lost_stop(self, job: Job, news: _News) -> Job:
         """Return the job with its stop, which a restored table may not contain."""
+        seen = news.seen
         if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
             return job
-        restore = self._store.repair.last_restore()
+        restore = news.reads.last_restore
         if restore is None or restore.restored_at > self._clock.now() + FAR_OFF:
             return job
         since = seen.running_since
@@ -496,7 +586,8 @@ class Effects:
         ended = after_end(job, ending, at=at, now=self._clock.now(), message=message, limit=limit)
         attempt, after = ended.attempt, ended.job
         if after.priority_class and not after.terminal:
-            sharing = self._store.configuration.read().sharing
+            reads = news.reads if news is not None else _Reads(self._store)
+            sharing = reads.configuration(self._clock.now()).sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
         if news is not None:
             place = news.seen.checkpoints or attempt.checkpoints
@@ -537,15 +628,83 @@ class Effects:
                 reported = dict(described.metrics) if described else {}
         return tuple(sorted({**found, **reported}.items())[:MOST_FINAL])
 
-    def _shown(self, job: str, message: str) -> str:
-        """Return SageMaker's text without secrets; empty if the request cannot be read, because the
-        secrets in the text are then unknown."""
-        if not message:
-            return ""
-        try:
-            return without_secrets(message, self._store.jobs.request(job))
-        except (NoSuchJob, NotUnderstood):
-            return ""
+
+class _Reads:
+    """What several jobs read: the given jobs' requests together, the configuration once."""
+
+    def __init__(self, store: Store, names: Sequence[str] = ()) -> None:
+        self._store = store
+        self._requests: Mapping[str, Request] = {}
+        if len(names) > 1:
+            with suppress(SlotQError):  # Each create reads its own then.
+                self._requests = store.jobs.requests(names)
+        self._configuration: tuple[int, Configuration] | None = None
+
+    def request(self, job: str) -> Request:
+        """Return the job's request, which stays as it is while the job starts."""
+        return self._requests.get(job) or self._store.jobs.request(job)
+
+    @cached_property
+    def last_restore(self) -> Restore | None:
+        return self._store.repair.last_restore()
+
+    def configuration(self, now: int) -> Configuration:
+        """Return the configuration, as of at most `CONFIRM_WITHIN` ago."""
+        if self._configuration is None or now - self._configuration[0] >= CONFIRM_WITHIN:
+            self._configuration = now, self._store.configuration.read()
+        return self._configuration[1]
+
+
+def _shown(job: str, message: str, reads: _Reads) -> str:
+    """Return SageMaker's text without secrets; empty if the request cannot be read, because the
+    secrets in the text are then unknown."""
+    if not message:
+        return ""
+    try:
+        return without_secrets(message, reads.request(job))
+    except (NoSuchJob, NotUnderstood):
+        return ""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Done:
+    """What has been done of the intents of several jobs."""
+
+    troubles: list[str] = field(default_factory=list)
+    as_planned: bool = True
+    untried: list[Job] = field(default_factory=list)
+    calls: list[_Called] = field(default_factory=list)
+    """The calls whose confirmations wait."""
+    since: int = 0
+    """When the first of them was made (ms)."""
+    unanswered: bool = False
+    """Whether SageMaker has not answered a create."""
+    closed: set[str] = field(default_factory=set)
+    """The pools that a refused create has closed."""
+
+    def fails(self, trouble: str, *, unanswered: bool = False) -> None:
+        self.troubles.append(trouble)
+        self.as_planned = False
+        self.unanswered |= unanswered
+
+    def takes(self, called: _Called | None, now: int) -> None:
+        if called is None or called.confirms is None:
+            self.as_planned = False
+        else:
+            self.since = self.since if self.calls else now
+            self.calls.append(called)
+        if called is not None and called.closes and called.job.attempt is not None:
+            self.closed.add(called.job.attempt.pool)
+
+    def leaves(self, job: Job) -> bool:
+        """Whether the job's create would fail, too."""
+        return self.unanswered or (job.attempt is not None and job.attempt.pool in self.closed)
+
+    def is_to_be_confirmed(self, now: int) -> bool:
+        waits = now - self.since
+        return bool(self.calls) and (
+            len(self.calls) >= MOST_UNCONFIRMED or not 0 <= waits < CONFIRM_WITHIN
+        )
 
 
 def _as_begun(job: Job, seen: Observation, at: int) -> Job:
@@ -562,16 +721,6 @@ def checkpoints_of(request: Request) -> str:
     config = request.get("CheckpointConfig")
     place = config.get("S3Uri") if isinstance(config, Mapping) else None
     return place if isinstance(place, str) else ""
-
-
-def _calls_for_pass(change: Change) -> bool:
-    """Whether a pass may decide differently after this change: slots come free, or an attempt may
-    now be evicted.
-
-    A start of an attempt, or of SageMaker's search for instances, matters only after some time: by
-    a `pending_timeout`, a `min_runtime` or a consolidation. The tick's pass handles those.
-    """
-    return change.ended is not None or is_accepted(change)
 
 
 def _answer_in(seen: Observation) -> CallResult:
@@ -596,6 +745,10 @@ def _ending(seen: Observation, attempt: Attempt) -> Ending:
     if seen.max_runtime:
         return Ending.MAX_RUNTIME
     return _failure(seen.verdict, seen.quota, attempt)
+
+
+def _needs_create(job: Job) -> bool:
+    return job.state is JobState.STARTING and job.attempt is not None and not job.attempt.created
 
 
 def _unfinished(job: Job) -> bool:

@@ -8,19 +8,22 @@ After a conflict, a pass loads and plans again. It excludes what is refused perm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
+from slotq_core.policy.lifecycle.apply import pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
 from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
@@ -34,6 +37,18 @@ PASS_BUDGET = 30_000
 
 LEASE_MARGIN = 10_000
 """How long (ms) beyond the pass the lease lasts if its holder dies."""
+
+AHEAD = (16, 100)
+"""How many jobs a pass changes before the first of their calls to SageMaker: at first, and at most.
+The number doubles after each success within `AHEAD_FOR`, and falls to one job after a failed call.
+"""
+
+AHEAD_FOR = 5_000
+"""How long (ms) the calls of jobs changed together may take; the number halves after longer."""
+
+_MOST_TOGETHER = 20
+"""Most decisions that are considered for one transaction. Few: each may depend on another ledger,
+which takes one of the transaction's actions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +166,7 @@ class Passes:
         slow: list[Job] = []
         tried: set[str] = set()
         notified: set[str] = set()
-        setbacks = Setbacks()
+        setbacks, ahead = Setbacks(), _Ahead()
         while self._clock.now() < until:
             world = self._load(troubles, warned)
             first = self._finish_begun(world, notified, setbacks, until)
@@ -159,8 +174,8 @@ class Passes:
                 troubles += first
                 continue
             planned = self._planned(world, setbacks)
-            applied = self._apply(planned.decisions, world, setbacks, until)
-            done += applied.decisions
+            applied = self._apply(planned.decisions, world, setbacks, ahead, until)
+            done += [step.decision for step in applied.steps]
             troubles += applied.troubles
             slow += applied.slow
             if not (applied.as_planned and planned.is_last) or applied.dependents_to_notify:
@@ -247,9 +262,15 @@ class Passes:
                 book.take_back_warning(name, month_of(now))
 
     def _apply(
-        self, decisions: Sequence[Decision], world: World, setbacks: Setbacks, until: int
+        self,
+        decisions: Sequence[Decision],
+        world: World,
+        setbacks: Setbacks,
+        ahead: _Ahead,
+        until: int,
     ) -> _Applied:
-        """Commit each decision, then call SageMaker, except for jobs with slow effects.
+        """Commit the decisions in their order, as many together as one transaction holds, then call
+        SageMaker, except for jobs with slow effects.
 
         Ends at the first conflict or failed call. The plan no longer fits the state then, and the
         next round plans again.
@@ -258,57 +279,120 @@ class Passes:
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
         conditions = _Conditions(versions=versions, group_decisions=world.group_decisions)
         applied = _Applied()
-        for decision in decisions:
-            if self._clock.now() >= until:
-                return applied.cut_short()
-            changed = steps(decision, pools, self._clock.now())
+        left = deque(decisions)
+        while left and (began := self._clock.now()) < until:
+            committed: list[Job] = []
+            goes_on, failure = True, None
             try:
-                went = [
-                    self._take_effect(jobs, applied, until)
-                    for jobs in self._committed(decision, changed, conditions)
-                ]
-            except Unfinished as error:
-                setbacks.put_groups_away(frozenset(job.name for job in jobs_in(decision)))
-                applied.troubles.append(f"nothing is decided about groups: {error}")
+                with self._store.decisions.in_a_row():
+                    while left and goes_on and (most := ahead.most - _calls(committed)) > 0:
+                        following = self._steps(left, pools, conditions)
+                        together = self._together(following, conditions, most)
+                        goes_on = self._commit(together, conditions, setbacks, applied, committed)
+                        goes_on = goes_on and conditions.known
+                        for _ in together:
+                            left.popleft()
+            except SlotQError as error:
+                failure = error  # What has been committed takes effect all the same.
+            went = self._take_effect(committed, applied, until)
+            if failure is not None:
+                raise failure
+            ahead.tried(went=went, took=self._clock.now() - began)
+            if not (went and goes_on):
                 return applied.cut_short()
-            except (Conflict, Malformed) as error:
-                seen, number = (
-                    conditions.seen(_depends_on(decision, conditions)),
-                    conditions.group_decisions,
+        return applied if not left else applied.cut_short()
+
+    def _steps(
+        self, left: Iterable[Decision], pools: Mapping[str, Pool], conditions: _Conditions
+    ) -> Iterator[_Step]:
+        """The next decisions, made now."""
+        now = self._clock.now()
+        for decision in islice(left, _MOST_TOGETHER):
+            touched = tuple(name for name in pools_touched(decision) if name in conditions.versions)
+            changes = tuple(
+                Change(before=before, after=after) for before, after in steps(decision, pools, now)
+            )
+            yield _Step(decision=decision, changes=changes, pools=touched)
+
+    def _together(
+        self, following: Iterable[_Step], conditions: _Conditions, most: int
+    ) -> list[_Step]:
+        """The first of these decisions, at least one, that one transaction holds. They change
+        different jobs, because every change is conditioned on its job's version."""
+        found: list[_Step] = []
+        names: set[str] = set()
+        for step in following:
+            own = {change.before.name for change in step.changes}
+            most -= _calls(change.after for change in step.changes)
+            if found and (names & own or most < 0):
+                break
+            names |= own
+            found.append(step)
+        while len(found) > 1:
+            changes, seen = _changes(found), conditions.seen(_pools(found))
+            if (count := self._store.decisions.fitting(changes, seen=seen)) == len(changes):
+                break
+            sizes = accumulate(len(step.changes) for step in found)
+            found = found[: max(1, sum(1 for size in sizes if size <= count))]
+        return found
+
+    def _commit(
+        self,
+        together: Sequence[_Step],
+        conditions: _Conditions,
+        setbacks: Setbacks,
+        applied: _Applied,
+        committed: list[Job],
+    ) -> bool:
+        """Commit these decisions together. Where the transaction is refused, commit each half, up
+        to the first decision that is refused by itself. Returns whether all were committed."""
+        try:
+            for jobs in self._committed(together, conditions):
+                committed += jobs
+        except Unfinished as error:
+            setbacks.put_groups_away(frozenset(job.name for job in jobs_in(together[0].decision)))
+            applied.troubles.append(f"nothing is decided about groups: {error}")
+            return False
+        except (Conflict, Malformed) as error:
+            if len(together) > 1:
+                middle = len(together) // 2
+                return all(
+                    self._commit(half, conditions, setbacks, applied, committed)
+                    for half in (together[:middle], together[middle:])
                 )
-                if trouble := setbacks.refused(decision, error, seen=seen, number=number):
-                    self._poisons.report("decision", *trouble)
-                    applied.troubles.append(": ".join(trouble))
-                return applied.cut_short()
-            applied.decisions.append(decision)
-            if not (all(went) and conditions.known):
-                return applied.cut_short()
-        return applied
+            seen, number = conditions.seen(together[0].pools), conditions.group_decisions
+            if trouble := setbacks.refused(together[0].decision, error, seen=seen, number=number):
+                self._poisons.report("decision", *trouble)
+                applied.troubles.append(": ".join(trouble))
+            return False
+        applied.steps += together
+        return True
 
     def _committed(
-        self, decision: Decision, changed: Sequence[Step], conditions: _Conditions
+        self, together: Sequence[_Step], conditions: _Conditions
     ) -> Iterator[tuple[Job, ...]]:
-        """Commit the decision, and yield its jobs after each transaction. Raises Conflict.
+        """Commit decisions that one transaction holds, or one decision that needs several. Yields
+        the jobs after each transaction. Raises Conflict.
 
         A decision about a group is committed as a whole, if need be in parts (`DecisionsInParts`).
         Another one that takes several transactions is an eviction. The first carries the claim, so
         the remaining slots stay owed if the handler dies in between.
         """
-        changes = [Change(before=before, after=after) for before, after in changed]
-        touched = _depends_on(decision, conditions)
+        changes, touched = _changes(together), _pools(together)
         about_group = any(change.after.group for change in changes)
-        if about_group and not self._parts.fits(changes, conditions.seen(touched)):
+        fits = len(together) > 1 or self._parts.fits(changes, conditions.seen(touched))
+        if about_group and not fits:
             yield self._parts.commit(
                 changes,
                 seen=conditions.seen(touched),
                 group_decisions=conditions.group_decisions,
-                starts=isinstance(decision, StartGang),
+                starts=isinstance(together[0].decision, StartGang),
             )
             conditions.known = False
             return
         while changes:
             seen = conditions.seen(touched)
-            count = self._store.decisions.fitting(changes, seen=seen)
+            count = len(changes) if fits else self._store.decisions.fitting(changes, seen=seen)
             number = conditions.group_decisions if about_group else None
             jobs = self._store.decisions.commit(changes[:count], seen=seen, group_decisions=number)
             conditions.versions |= {name: version + 1 for name, version in seen.items()}
@@ -317,20 +401,47 @@ class Passes:
             yield jobs
 
     def _take_effect(self, jobs: Sequence[Job], applied: _Applied, until: int) -> bool:
-        """Carry out the effects of committed changes, except for slow jobs. Returns whether nothing
-        went wrong."""
+        """Carry out the effects of committed changes, except for slow jobs. Starts that are left
+        untried get their places back. Returns whether nothing went wrong."""
         applied.dependents_to_notify |= any(job.terminal and job.followed for job in jobs)
         applied.slow += filter(self._effects.is_slow, jobs)
         quick = [job for job in jobs if not self._effects.is_slow(job)]
-        carried = self._effects.carry_out_all(quick, until=until)
+        carried = self._effects.carry_out_all(quick, until=until, ahead=True)
         applied.as_planned = applied.as_planned and carried.as_planned
         applied.troubles += carried.troubles
-        return not carried.troubles
+        if carried.untried:
+            left = {job.name: job for job in carried.untried}
+            undone = [step for step in applied.steps if step.changes[0].before.name in left]
+            self._effects.take_back(
+                [(change.before, left[change.before.name]) for change in _changes(undone)]
+            )
+            applied.steps = [
+                step for step in applied.steps if step.changes[0].before.name not in left
+            ]
+        return not (carried.troubles or carried.untried)
 
 
-def _depends_on(decision: Decision, conditions: _Conditions) -> list[str]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Step:
+    """A decision to be committed."""
+
+    decision: Decision
+    changes: tuple[Change, ...]
+    pools: tuple[str, ...]
     """The pools on whose ledgers the commit is conditioned."""
-    return [name for name in pools_touched(decision) if name in conditions.versions]
+
+
+def _changes(steps: Iterable[_Step]) -> list[Change]:
+    return [change for step in steps for change in step.changes]
+
+
+def _calls(jobs: Iterable[Job]) -> int:
+    """How many of these changed jobs may need a call to SageMaker."""
+    return sum(job.attempt is not None for job in jobs)
+
+
+def _pools(steps: Iterable[_Step]) -> list[str]:
+    return [*dict.fromkeys(name for step in steps for name in step.pools)]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -348,11 +459,27 @@ class _Conditions:
 
 
 @dataclass(kw_only=True, slots=True)
+class _Ahead:
+    """How many jobs a pass changes before the first of their calls."""
+
+    most: int = AHEAD[0]
+
+    def tried(self, *, went: bool, took: int) -> None:
+        """Learn from the last ones: whether their calls went well, and how long they took (ms)."""
+        if not went:
+            self.most = 1
+        elif took < AHEAD_FOR:
+            self.most = min(2 * self.most, AHEAD[1])
+        else:
+            self.most = max(1, self.most // 2)
+
+
+@dataclass(kw_only=True, slots=True)
 class _Applied:
     """The outcome of a plan's decisions."""
 
-    decisions: list[Decision] = field(default_factory=list)
-    """The committed ones."""
+    steps: list[_Step] = field(default_factory=list)
+    """The committed decisions."""
     slow: list[Job] = field(default_factory=list)
     """Jobs whose effects are carried out later."""
     troubles: list[str] = field(default_factory=list)

@@ -4,7 +4,7 @@ Events report nearly every change. Reconciliation finds the rest, at a low rate,
 is expensive (2 calls a second for the whole account):
 
 - stale intents of dead handlers: carried out
-- attempts whose end or start was missed: described and recorded
+- attempts whose end or start was missed: described and recorded, many at once
 - attempts whose training job no longer exists: ended as stopped
 - training jobs with this queue's tag that no job expects: stopped once, at the second sighting
 - training jobs without the tag: counted, if a pool counts them, and never touched
@@ -32,7 +32,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import (
     LiveTrainingJobs,
     Observation,
@@ -50,13 +50,24 @@ LONGEST_INTERVAL = 2_400_000
 
 TASK = "reconcile"
 
+_PART = 100
+"""How many attempts are described before what they show is recorded."""
+
 
 class Reconciler:
     """Finds drift and, on request, repairs it. Any number may work at once."""
 
     def __init__(
-        self, store: Store, training: TrainingService, clock: Clock, effects: Effects
+        self,
+        store: Store,
+        training: TrainingService,
+        clock: Clock,
+        effects: Effects,
+        *,
+        at_once: InParallel = one_by_one,
     ) -> None:
+        """`at_once` describes several training jobs at once."""
+        self._at_once = at_once
         self._store = store
         self._training = training
         self._clock = clock
@@ -68,7 +79,8 @@ class Reconciler:
         """Reconcile if a reconciliation is due and no other handler runs one.
 
         The interval doubles after each failed listing, up to `LONGEST_INTERVAL`. Failures of the
-        store do not change the interval. Raises Unavailable.
+        store do not change the interval. Where the time was too short for all ends, the next tick
+        goes on. Raises Unavailable.
         """
         if not self._store.scheduler.take_turn(TASK, now=now, next_at=now + RECONCILE_EVERY):
             return []
@@ -79,6 +91,9 @@ class Reconciler:
             self._store.scheduler.postpone(TASK, next_at=now + self._interval)
             raise
         self._interval = RECONCILE_EVERY
+        late = until is not None and self._clock.now() >= until
+        if late and any(finding.kind in _UNSEEN and finding.mended for finding in found):
+            self._store.scheduler.postpone(TASK, next_at=now)
         return found
 
     def reconcile(
@@ -101,6 +116,7 @@ class Reconciler:
             training=self._training,
             clock=self._clock,
             effects=self._effects,
+            at_once=self._at_once,
             began=began,
             until=until,
             mend=mend,
@@ -122,6 +138,16 @@ class Reconciler:
             raise NotListed(str(error)) from error
 
 
+class _NotAsked:
+    """In place of an answer: the time was over."""
+
+
+_NOT_ASKED = _NotAsked()
+
+_UNSEEN = frozenset({"vanished", "ended_unseen"})
+"""The findings that free slots."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Run:
     """One reconciliation. Each step yields its findings."""
@@ -130,6 +156,7 @@ class _Run:
     training: TrainingService
     clock: Clock
     effects: Effects
+    at_once: InParallel
     began: int
     until: int | None
     mend: bool
@@ -141,8 +168,47 @@ class _Run:
 
     def attempts(self, active: Iterable[Job], listed: AbstractSet[str]) -> Iterator[Finding]:
         asked = [job for job in active if self._to_be_asked_for(job, listed)]
-        for job in sorted(asked, key=self._turn):
-            yield from self._look(job.name, self._attempt, job)
+        asked.sort(key=self._turn)
+        at_once = self.at_once
+        for start in range(0, len(asked), _PART):
+            part = asked[start : start + _PART]
+            seen = [*zip(part, at_once(self._described, part), strict=True)]
+            yield from self._recorded(seen)
+            if any(isinstance(answer, Unavailable) for _, answer in seen):
+                at_once = one_by_one  # SageMaker may throttle.
+
+    def _described(self, job: Job) -> Observation | SlotQError | _NotAsked | None:
+        """What SageMaker says of the live attempt; None: there is no such training job."""
+        if self._is_late():
+            return _NOT_ASKED
+        assert job.attempt is not None
+        try:
+            return self.training.describe(job.attempt.training_job)
+        except SlotQError as error:
+            return error
+
+    def _recorded(
+        self, seen: Iterable[tuple[Job, Observation | SlotQError | _NotAsked | None]]
+    ) -> Iterator[Finding]:
+        """Record the answers, if they are to be. Yields what was missed."""
+        answers: list[tuple[Job, Observation | None]] = []
+        for job, answer in seen:
+            if isinstance(answer, SlotQError):
+                yield _not_examined(job.name, answer)
+            elif not isinstance(answer, _NotAsked):
+                answers.append((job, answer))
+        if not self.mend:
+            for job, answer in answers:
+                missed = _missed(job, answer)
+                if missed and job.attempt and self._expects(job.name, job.attempt.training_job):
+                    yield missed
+            return
+        for (job, answer), outcome in zip(answers, self.effects.take_in(answers), strict=True):
+            missed = _missed(job, answer)
+            if isinstance(outcome, SlotQError):
+                yield _not_examined(job.name, outcome)
+            elif missed and outcome and outcome.written:  # Else it was observed meanwhile.
+                yield replace(missed, mended=True)
 
     def _turn(self, job: Job) -> int:
         """Order the jobs differently each time: without time for all, each has its turn soon."""
@@ -172,14 +238,17 @@ class _Run:
     def _look(
         self, subject: str, look: Callable[..., Finding | None], *what: object
     ) -> Iterator[Finding]:
-        if self.until is not None and self.clock.now() >= self.until:
+        if self._is_late():
             return
         try:
             found = look(*what)
         except SlotQError as error:
-            found = Finding(kind="trouble", subject=subject, text=f"could not be examined: {error}")
+            found = _not_examined(subject, error)
         if found is not None:
             yield found
+
+    def _is_late(self) -> bool:
+        return self.until is not None and self.clock.now() >= self.until
 
     def _intent(self, job: Job) -> Finding:
         stops = job.attempt is not None and job.attempt.stop is not None
@@ -203,37 +272,6 @@ class _Run:
         if self.began - attempt.admitted_at < HANDLER_LIFETIME:
             return False
         return attempt.training_job not in listed or job.state is JobState.STARTING
-
-    def _attempt(self, job: Job) -> Finding | None:
-        assert job.attempt is not None
-        training_job = job.attempt.training_job
-        if not self._expects(job.name, training_job):
-            return None  # Its end was observed meanwhile.
-        seen = self.training.describe(training_job)
-        if self.mend:
-            self._take_in(training_job, seen)
-        if seen is None:
-            kind, said = "vanished", "is no longer in SageMaker: the job ends as stopped"
-        elif seen.phase.ended:
-            kind, said = (
-                "ended_unseen",
-                (f"has ended ({seen.phase}) without an event: its end is recorded"),
-            )
-        elif seen.phase is Phase.RUNNING and job.state is JobState.STARTING:
-            kind, said = (
-                "running_unseen",
-                ("has begun to run without an event: its start is recorded"),
-            )
-        else:
-            return None
-        text = f"training job {training_job} {said}"
-        return Finding(kind=kind, subject=job.name, text=text, mended=self.mend)
-
-    def _take_in(self, training_job: str, seen: Observation | None) -> None:
-        if seen is None:
-            self.effects.vanished(training_job)
-        else:
-            self.effects.observe(seen)
 
     def _unlisted(self, sighting: Sighting, foreign: list[Sighting]) -> None:
         """Forget a training job that is too old to be listed, once it has ended."""
@@ -291,6 +329,27 @@ class _Run:
         if kept is None:
             return True
         return kept.attempt is not None and kept.attempt.training_job == training_job
+
+
+def _missed(job: Job, seen: Observation | None) -> Finding | None:
+    """What no event has reported of the job's live attempt, if anything."""
+    assert job.attempt is not None
+    if seen is None:
+        kind, said = "vanished", "is no longer in SageMaker: the job ends as stopped"
+    elif seen.phase.ended:
+        kind = "ended_unseen"
+        said = f"has ended ({seen.phase}) without an event: its end is recorded"
+    elif seen.phase is Phase.RUNNING and job.state is JobState.STARTING:
+        kind = "running_unseen"
+        said = "has begun to run without an event: its start is recorded"
+    else:
+        return None
+    text = f"training job {job.attempt.training_job} {said}"
+    return Finding(kind=kind, subject=job.name, text=text)
+
+
+def _not_examined(subject: str, error: SlotQError) -> Finding:
+    return Finding(kind="trouble", subject=subject, text=f"could not be examined: {error}")
 
 
 def foreign_use(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from slotq_core.model.jobs import Job
@@ -57,6 +58,10 @@ class Decisions(Protocol):
         version of each pool in `seen`, and of each pool whose use changes, rises by one; so does
         the number of decisions about groups, if it is given.
         """
+
+    def in_a_row(self) -> AbstractContextManager[None]:
+        """Count the jobs that the commits of this block bring into lines or take out once, at the
+        block's end. Counts are for people and for limits: an audit corrects them."""
 
     def fitting(
         self,

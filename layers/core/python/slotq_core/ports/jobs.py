@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from slotq_core.model.attempts import Attempt
@@ -66,6 +66,9 @@ class StoredJobs(Protocol):
 
     def request(self, name: str) -> Request:
         """Return the job's current request. Raises NoSuchJob."""
+
+    def requests(self, names: Sequence[str]) -> Mapping[str, Request]:
+        """Return the current requests of these jobs by name, as far as they can be read."""
 
     def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
         """Return the job with all its attempts in order, including the live one, by one read; None

@@ -9,6 +9,8 @@ from typing import Protocol, TypeVar
 LONGEST_DELAY = 900_000
 """How far ahead a pass may be asked for (ms): the longest delay of an SQS message."""
 
+IN_FLIGHT = 16
+"""Maximum number of calls at once. Each client needs as many connections."""
 
 A = TypeVar("A")
 R = TypeVar("R")

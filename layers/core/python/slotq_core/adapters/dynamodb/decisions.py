@@ -6,9 +6,10 @@ so the repeated commit is refused (Conflict), and the next load finds the commit
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls, refused_keys, with_pools
@@ -16,6 +17,7 @@ from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import copies_of, in_parts_of
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds, checked_line
+from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.transactions import (
@@ -43,13 +45,17 @@ class DynamoDecisions:
         history: int,
         most_actions: int,
         witness: Witness,
+        at_once: InParallel,
     ) -> None:
         """Set up the transactions. `history` is how long ended jobs stay readable (ms).
         `most_actions`: how many actions of one transaction a decision takes at most. `witness` sees
-        each committed change."""
+        each committed change. `at_once` writes lines that have nothing to do with each other."""
         self._calls, self._bounds, self._quarantine = calls, bounds, quarantine
         self._pools, self._witness = pools, witness
         self._keeps, self._most_actions = history, most_actions
+        self._at_once = at_once
+        self._row = threading.local()
+        """`arrivals`: those of this thread's commits that are to be counted later."""
 
     def commit(
         self,
@@ -79,7 +85,7 @@ class DynamoDecisions:
             )
         entered = [checked_line(line_of(c.after)) for c in changes if _enters_line(c)]
         if opens_line and not opener:
-            self._bounds.returned(entered)
+            self._at_once(lambda line: self._bounds.returned([line]), sorted(set(entered)))
         else:
             later = [checked_line(line_of(c.after)) for c in changes if c.comes_to_other_line]
             self._bounds.returned_by_user([*entered, *later], opener=opener)
@@ -90,11 +96,28 @@ class DynamoDecisions:
             self._pools.forget(table.pools_of_ledgers(map(key_in, actions)))
             self._doubt(changes, refused)
             raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
-        self._bounds.count(_arrivals(changes))
+        self._count(_arrivals(changes))
         jobs = tuple(change.committed for change in changes)
         for change, after in zip(changes, jobs, strict=True):
             self._witness.committed(change, after)
         return jobs
+
+    @contextmanager
+    def in_a_row(self) -> Iterator[None]:
+        self._row.arrivals = Counter()
+        try:
+            yield
+        finally:
+            arrivals, self._row.arrivals = self._row.arrivals, None
+            self._count(arrivals)
+
+    def _count(self, arrivals: Mapping[str, int]) -> None:
+        later: Counter[str] | None = getattr(self._row, "arrivals", None)
+        if later is not None:
+            later.update(arrivals)
+            return
+        changed = [{line: by} for line, by in arrivals.items() if by]
+        self._at_once(self._bounds.count, changed)
 
     def fitting(
         self,
@@ -136,7 +159,7 @@ def _arrivals(changes: Sequence[Change]) -> dict[str, int]:
         for job, by in ((change.before, -1), (change.after, 1)):
             if job.waits and job.project:
                 found[line_of(job)] += by
-    return {line: by for line, by in found.items() if by}
+    return found
 
 
 def _enters_line(change: Change) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, takewhile
@@ -177,10 +177,15 @@ class DynamoJobs:
         item = self._calls.item(table.request_key(name))
         if item is None:
             raise NoSuchJob(f"there is no job named {name}")
-        try:
-            return stored_request.unpack(item["jobDetails"]["B"])
-        except (*UNREADABLE, zlib.error):
-            raise NotUnderstood(f"the request of job {name} cannot be read") from None
+        if (request := _request_in(item)) is None:
+            raise NotUnderstood(f"the request of job {name} cannot be read")
+        return request
+
+    def requests(self, names: Sequence[str]) -> Mapping[str, Request]:
+        keys = {table.request_key(name): name for name in names}
+        found = self._calls.items([*keys])
+        read = {keys[key]: _request_in(item) for key, item in found.items()}
+        return {name: request for name, request in read.items() if request is not None}
 
     def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
         """Return the job and its attempts by one read: in sort-key order, attempts and job come
@@ -310,6 +315,14 @@ class DynamoJobs:
             consistent=False,
         )
         return [job for item in items if (job := whole_job(item))]
+
+
+def _request_in(item: Item) -> Request | None:
+    """Return the request in the item; None if it cannot be read."""
+    try:
+        return stored_request.unpack(item["jobDetails"]["B"])
+    except (*UNREADABLE, zlib.error):
+        return None
 
 
 def _packed(new: Sequence[NewJob]) -> Iterator[tuple[Job, bytes, Sequence[str]]]:

@@ -85,6 +85,7 @@ class DynamoStore:
             history=history,
             most_actions=most_actions,
             witness=seen_by,
+            at_once=at_once,
         )
         self.worlds = DynamoWorlds(
             calls,
@@ -100,6 +101,6 @@ class DynamoStore:
         self.repair = DynamoRepair(
             calls,
             quarantine,
-            LineAudit(calls, bounds),
+            LineAudit(calls, bounds, at_once),
             Inspection(calls, configuration, quarantine, bounds, history=history, clock=clock),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from slotq_core.adapters.memory.state import State, one_at_a_time
@@ -58,6 +59,9 @@ class MemoryDecisions:
         self._state.requests.update(packed)
         self._state.yields.update({(pool, this.of): this for pool, this in yields_in(changes)})
         return tuple(self._apply(change) for change in changes)
+
+    def in_a_row(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def fitting(
         self,

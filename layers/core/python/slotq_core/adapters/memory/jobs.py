@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from slotq_core.adapters.memory.state import State, one_at_a_time
@@ -92,6 +92,11 @@ class MemoryJobs:
         if name not in self._state.requests:
             raise NoSuchJob(f"there is no job named {name}")
         return stored_request.unpack(self._state.requests[name])
+
+    @one_at_a_time
+    def requests(self, names: Sequence[str]) -> Mapping[str, Request]:
+        kept = self._state.requests
+        return {name: stored_request.unpack(kept[name]) for name in names if name in kept}
 
     @one_at_a_time
     def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:

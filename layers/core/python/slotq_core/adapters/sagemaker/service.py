@@ -25,7 +25,7 @@ from slotq_core.names import (
     sagemaker_tags,
     tag_value,
 )
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import IN_FLIGHT, Clock
 from slotq_core.ports.training import (
     MAX_RUNTIME,
     RIGHTS,
@@ -74,6 +74,7 @@ def sagemaker_client() -> Any:
         connect_timeout=_CONNECT,
         read_timeout=_READ,
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        max_pool_connections=IN_FLIGHT,
         user_agent_extra="slotq",
     )
     client = get_session().create_client("sagemaker", config=config)

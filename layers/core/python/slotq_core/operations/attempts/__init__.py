@@ -1,8 +1,9 @@
 """The life of attempts.
 
-listening      reads reports of training scripts that may change a decision
-suspends       asks scripts to release their slots, and decides when a grace is over
-pool_lessons   updates a pool's health from an outcome
-rights_report  reports missing rights to operators
-gang_starts    environment variables for the members of a gang
+attempt_changes  changes jobs while an attempt is live, many in one transaction
+listening        reads reports of training scripts that may change a decision
+suspends         asks scripts to release their slots, and decides when a grace is over
+pool_lessons     updates a pool's health from an outcome
+rights_report    reports missing rights to operators
+gang_starts      environment variables for the members of a gang
 """

@@ -3,7 +3,8 @@ of each. If the handler dies before the update, the next start repeats the lesso
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.jobs import Job
@@ -29,38 +30,48 @@ class Lessons:
         self._configuration, self._health = configuration, health
         self._clock = clock
 
-    def take(self, change: Change, answer: CallResult | None = None) -> bool:
-        """Record what the change shows. `answer`: SageMaker's answer, if the change follows from
-        one. Return whether the pool's health has changed."""
+    def take(self, taken: Sequence[tuple[Change, CallResult | None]]) -> list[bool]:
+        """Record what these changes show, one after the other: each pool is read and written at
+        most once. With each change: SageMaker's answer, if the change follows from one. Returns
+        whether each has changed the health of a pool."""
+        known = _Known(self._health)
+        learned = [self._take(known, change, answer) for change, answer in taken]
+        known.keep()
+        return learned
+
+    def _take(self, known: _Known, change: Change, answer: CallResult | None) -> bool:
         ended, live = change.ended, change.after.attempt
         if ended is not None:
-            return self._of_an_end(change, ended, answer or CallResult(verdict=Verdict.OK))
+            answer = answer or CallResult(verdict=Verdict.OK)
+            return self._of_an_end(known, change, ended, answer)
         if live is None:
             return False
         learned = False
         if live.probes and is_accepted(change):
-            learned = self._keep(
+            learned = known.learn(
                 live.pool, lambda health: after_acceptance(health, change.after.role)
             )
-        return (_begins_to_run(change) and self._keep(live.pool, after_a_start)) or learned
+        return (_begins_to_run(change) and known.learn(live.pool, after_a_start)) or learned
 
     def unanswered(self, attempt: Attempt, answer: CallResult) -> None:
         """Record that a missing right hides the outcome of the create. Nothing else starts in the
         pool meanwhile."""
-        self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
+        known = _Known(self._health)
+        self._refused(known, attempt.pool, EVERYBODY, answer.action, answer.message)
+        known.keep()
 
-    def _of_an_end(self, change: Change, ended: Attempt, answer: CallResult) -> bool:
+    def _of_an_end(self, known: _Known, change: Change, ended: Attempt, answer: CallResult) -> bool:
         message = ended.message or change.before.message
         if ended.outcome is AttemptOutcome.NO_CAPACITY:
-            return self._no_capacity(change.before, ended, answer.quota, message)
+            return self._no_capacity(known, change.before, ended, answer.quota, message)
         if ended.outcome is AttemptOutcome.NO_RIGHTS:
             role = EVERYBODY if answer.verdict is Verdict.NO_RIGHTS else change.before.role
             if role or answer.verdict is Verdict.NO_RIGHTS:
-                return self._refused(ended.pool, role, answer.action, message)
+                return self._refused(known, ended.pool, role, answer.action, message)
         return False
 
     def _no_capacity(
-        self, job: Job, ended: Attempt, quota: ServiceQuota | None, message: str
+        self, known: _Known, job: Job, ended: Attempt, quota: ServiceQuota | None, message: str
     ) -> bool:
         def refused(pool: Pool) -> PoolHealth:
             limit = limit_of(pool, quota)
@@ -69,33 +80,56 @@ class Lessons:
         now, names = self._clock.now(), pools_concerned(quota, ended, job)
         if names is None:
             names = tuple(pool.name for pool in self._configuration.pools())
-        changed = [name for name in names if self._learn(name, refused)]
+        changed = [name for name in names if known.learn_of_pool(name, refused)]
         return bool(changed)
 
-    def _refused(self, pool: str, role: str, action: str, message: str) -> bool:
+    def _refused(self, known: _Known, pool: str, role: str, action: str, message: str) -> bool:
         now = self._clock.now()
-        return self._learn(
+        return known.learn_of_pool(
             pool,
             lambda pool: after_refusal(
                 pool.health, role=role, action=action, message=message, now=now
             ),
         )
 
-    def _learn(self, name: str, learned: Callable[[Pool], PoolHealth]) -> bool:
-        """Record what follows for a pool that is configured."""
-        pool = self._health.pool(name)
-        return pool is not None and self._set(name, pool.health, learned(pool))
 
-    def _keep(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
-        """Record a lesson that depends on the health alone, so the pool is not read. A healthy
-        pool, as most are, costs one read."""
-        health = self._health.get(name)
-        return self._set(name, health, learned(health))
+class _Known:
+    """The health of pools while lessons are taken: read when first needed, written at the end."""
+
+    def __init__(self, health: Health) -> None:
+        self._stored = health
+        self._pools: dict[str, Pool | None] = {}
+        self._health: dict[str, PoolHealth] = {}
+        self._changed: set[str] = set()
+
+    def learn_of_pool(self, name: str, learned: Callable[[Pool], PoolHealth]) -> bool:
+        """Take a lesson of a pool that is configured; returns whether its health has changed."""
+        if name not in self._pools:
+            self._pools[name] = self._stored.pool(name)
+        pool = self._pools[name]
+        if pool is None:
+            return False
+        before = self._health.setdefault(name, pool.health)
+        return self._set(name, before, learned(replace(pool, health=before)))
+
+    def learn(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
+        """Take a lesson that depends on the health alone, so the pool is not read. A healthy pool,
+        as most are, costs one read."""
+        if name not in self._health:
+            self._health[name] = self._stored.get(name)
+        before = self._health[name]
+        return self._set(name, before, learned(before))
+
+    def keep(self) -> None:
+        """Write what has changed."""
+        for name in sorted(self._changed):
+            self._stored.set(name, self._health[name])
 
     def _set(self, name: str, before: PoolHealth, after: PoolHealth) -> bool:
+        self._health[name] = after
         if after == before:
             return False
-        self._health.set(name, after)
+        self._changed.add(name)
         return True
 
 

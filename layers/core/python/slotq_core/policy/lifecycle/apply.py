@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 
 from slotq_core import names
 from slotq_core.lifecycle import copied, move
@@ -122,6 +123,27 @@ def started(job: Job, pool: Pool, now: int, *, instance_types: tuple[str, ...] =
         schedule_attempts=0,
         message="",
     )
+
+
+def not_started(job: Job, before: Job, after: Job) -> Job | None:
+    """The job at the place that it had before its start, as if it had never started, with all that
+    has changed since; None: it may have been created, or is being stopped. `before` and `after`:
+    the job before and after the start."""
+    if job.state is not JobState.STARTING or job.attempt is None or job.attempt.created:
+        return None
+    if not has_started(job, after):
+        return None
+    began = {
+        field.name: getattr(before, field.name)
+        for field in fields(Job)
+        if field.name != "version" and getattr(before, field.name) != getattr(after, field.name)
+    }
+    return copied(job, **began)
+
+
+def has_started(job: Job, after: Job) -> bool:
+    """Whether the job is in the attempt that begins with this start."""
+    return (job.entry_time, job.attempts) == (after.entry_time, after.attempts)
 
 
 def beneficiary_of(job: Job) -> Beneficiary:

@@ -6,15 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from slotq_core.ports.surroundings import InParallel, one_by_one
+from slotq_core.ports.surroundings import IN_FLIGHT, InParallel, one_by_one
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["IN_FLIGHT", "InParallel", "Threads", "one_by_one"]
-
-IN_FLIGHT = 16
-"""Maximum number of reads at once. The client needs as many connections."""
 
 A = TypeVar("A")
 R = TypeVar("R")

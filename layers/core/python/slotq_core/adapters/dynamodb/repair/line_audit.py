@@ -18,6 +18,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, bearer
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.errors import Conflict
 from slotq_core.ports.stored import Finding
+from slotq_core.ports.surroundings import InParallel, one_by_one
 from slotq_core.wire.pool_definition import MOST_SLOTS
 
 MOST_COUNTED = MOST_SLOTS
@@ -28,14 +29,19 @@ AUDITED = 20
 
 
 class LineAudit:
-    def __init__(self, calls: TableCalls, bounds: LineBounds) -> None:
+    def __init__(
+        self, calls: TableCalls, bounds: LineBounds, at_once: InParallel = one_by_one
+    ) -> None:
+        """Set up the audit. `at_once` examines several lines at once."""
         self._calls = calls
         self._bounds = bounds
+        self._at_once = at_once
 
     def examine_some(self, *, now: int) -> list[Finding]:
         """Examine the lines behind those of the last audit, and mend them. Two audits at once
         examine the same lines, which does no harm."""
-        return [found for item in self._next_lines() for found in self._examine(item, now)]
+        found = self._at_once(lambda item: [*self._examine(item, now)], self._next_lines())
+        return [finding for findings in found for finding in findings]
 
     def hidden(self, line: str, bound: str, *, mend: bool) -> Iterator[Finding]:
         """Yield the first job of the line if it is below this bound, which was read before. Removes
