@@ -56,7 +56,7 @@ def test_the_cost_of_an_average_job(used: Usage, counts: Counts):
 def test_billed_time_is_the_handlers_plus_its_waiting():
     made = bill(NOTHING, COUNTS, prices=ONE, assumed={**ASSUME, "minutes_a_month": 1})
     amounts = {item.name: item.amount for item in made.fixed}
-    assert amounts["lambda_gb_seconds"] == pytest.approx((25 + 3 * 8) / 1000 * 0.5)
+    assert amounts["lambda_gb_seconds"] == pytest.approx((25 + 3 * 8) / 1000)
     assert amounts["log_gigabytes"] == pytest.approx(2000 / 1e9)
     assert amounts["alarm_metrics"] == ASSUME["alarm_metrics"]
 
@@ -109,7 +109,8 @@ def test_alarms_and_memory_are_as_in_the_template():
         for alarm in alarms
     )
     assert metrics == ASSUMED["alarm_metrics"].value
-    memory = cloudformation.template()["Globals"]["Function"]["MemorySize"]
+    functions = cloudformation.template()["Resources"]
+    memory = functions["QueueManager"]["Properties"]["MemorySize"]
     assert memory / 1024 == ASSUMED["memory_gb"].value
 
 
@@ -134,7 +135,7 @@ def test_the_bill_is_printed_as_a_table_or_as_json():
 
 def test_prices_and_assumptions_can_be_given():
     _, before = slotq("--json")
-    _, after = slotq("--json", "--price", "api_requests=7", "--assume", "memory_gb=1")
+    _, after = slotq("--json", "--price", "api_requests=7", "--assume", "memory_gb=2")
     one, two = json.loads(before), json.loads(after)
     assert two["usd_for_one"]["api_requests"] == 2 * one["usd_for_one"]["api_requests"]
     seconds = [it["per_job"]["lambda_gb_seconds"]["amount"] for it in (one, two)]

@@ -56,7 +56,10 @@ class Assumption:
 
 
 ASSUMED: Mapping[str, Assumption] = {
-    "memory_gb": Assumption(value=0.5, meaning="the functions' memory, as in template.yaml"),
+    "memory_gb": Assumption(
+        value=1,
+        meaning="the queue manager's memory, as in template.yaml; the other functions' is half",
+    ),
     "ms_each_invocation": Assumption(value=25, meaning="the handler's own time"),
     "ms_each_dynamodb_call": Assumption(value=8, meaning="until DynamoDB answers"),
     "ms_each_sagemaker_call": Assumption(value=150, meaning="until SageMaker answers"),

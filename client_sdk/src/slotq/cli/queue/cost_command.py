@@ -40,7 +40,7 @@ _AMOUNT = Amount(min=0, max=1e9)
 # click leaves text after a backspace as it is; a docstring cannot contain one.
 _EXAMPLES = """\b
 slotq cost --jobs 5000 --evictions 0.5
-slotq cost --price api_requests=3.70 --assume memory_gb=1"""
+slotq cost --price api_requests=3.70 --assume memory_gb=2"""
 
 
 @click.command(epilog=_EXAMPLES)
