@@ -278,6 +278,9 @@ class ChaosWorld(World):
     def new_manager(self, client: Callable[[str], Any]) -> QueueManager:
         return None  # type: ignore[return-value] # The handler makes its own.
 
+    def announce(self, manager: QueueManager) -> bool:
+        return False  # The handler has tried to.
+
     def submit(self, name: str, *, tries: int = 3, **fields: Any) -> None:
         fields = dict(fields)
         kind = fields.pop("instance_type")

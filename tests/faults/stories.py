@@ -636,7 +636,7 @@ STORIES: tuple[Scenario, ...] = (
         "a_quota_refuses_the_third_of_five_starts",
         (
             *(submit(n, job) for n, job in enumerate("abcdef", 1)),
-            configure(30, pool(slots=6)),
+            configure(30, pool(slots=6), pool("h")),
         ),
         done("a", "b", "c", "d", "e", "f"),
         knobs={"limits": {TYPES["p"]: 3}},

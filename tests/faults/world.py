@@ -14,7 +14,6 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -524,9 +523,12 @@ class World:
         container.invocation = invocation
         self.begins(invocation)
         self._running += 1
-        announced: list[bool] = []
+        announced = False
         try:
-            _announcing(body, container.manager, invocation, announced)
+            failure = _failure_of(body, container.manager, invocation)
+            announced = self.announce(container.manager)
+            if failure is not None:
+                raise failure
             self._idle.append(container)
         except Killed:
             self.say(f"[{invocation.number}] killed")
@@ -546,7 +548,16 @@ class World:
             return False
         finally:
             self._running -= 1
-            self.watch.look_at_version(announced=bool(announced), quiet=not self._running)
+            self.watch.look_at_version(announced=announced, quiet=not self._running)
+        return True
+
+    def announce(self, manager: QueueManager) -> bool:
+        """Let the changes of an invocation be seen, as the function does whatever came of it.
+        Returns whether that is known to be done."""
+        try:
+            manager.announce()
+        except SlotQError:
+            return False
         return True
 
     def begins(self, invocation: Invocation) -> None:
@@ -601,25 +612,16 @@ class World:
             self.after(delay, "event", lambda: self.deliver(event))
 
 
-def _announcing(
+def _failure_of(
     body: Callable[[QueueManager, Invocation], object],
     manager: QueueManager,
     invocation: Invocation,
-    announced: list[bool],
-) -> None:
-    """Run the body, then make its changes seen, as the function does, whatever came of it."""
+) -> Exception | None:
     try:
         body(manager, invocation)
-    except Exception:
-        _announce(manager, announced)
-        raise
-    _announce(manager, announced)
-
-
-def _announce(manager: QueueManager, announced: list[bool]) -> None:
-    with suppress(SlotQError):
-        manager.announce()
-        announced.append(True)
+    except Exception as error:  # noqa: BLE001 - raised by the caller
+        return error
+    return None
 
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:
