@@ -26,7 +26,7 @@ heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
          "aws_lambda_powertools.event_handler", "yaml"}
 light = {"slotq_core.wire.strict_json", "slotq_core.wire.pool_definition",
          "slotq_core.wire.limits_definition", "slotq_core.wire.document",
-         "slotq_core.wire.document.settings", "slotq_core.wire.training",
+         "slotq_core.model.sharing", "slotq_core.wire.training",
          "slotq_core.wire.training.field_paths", "slotq_core.wire.training.instance_types",
          "slotq_core.wire.groups", "slotq_core.wire.groups.member_environment",
          "slotq_core.wire.resubmission"}

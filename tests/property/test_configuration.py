@@ -21,11 +21,10 @@ from slotq_core.model.projects import (
     Prescription,
     Project,
 )
-from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
+from slotq_core.model.sharing import SchedulerSettings, Settings, Sharing, Subscription
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences, document_differences
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import doubled_names, project_entry, written
 
 POOLS = ("p5", "p4", "a.b-c_d", "gpus", "licences")

@@ -29,7 +29,7 @@ from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.plan import Evict, Move, Plan
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.ports.stored import Ahead
-from slotq_core.wire.views.reasons import reason_view
+from slotq_core.wire.views.jobs import reason_view
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain, stopped
 

@@ -12,8 +12,8 @@ from slotq_core.model.pools import MissingRight, PoolHealth
 from slotq_core.model.reasons import RightsMissing
 from slotq_core.policy.lifecycle.missing_rights import MOST_REMEMBERED, after_refusal
 from slotq_core.policy.lines import Line, line_of
+from slotq_core.wire.views.jobs import reason_view
 from slotq_core.wire.views.pools import pool_view
-from slotq_core.wire.views.reasons import reason_view
 from tests.queue_world import QueueWorld, pool
 
 TYPO = "arn:aws:iam::123456789012:role/tpyo"

@@ -15,12 +15,11 @@ from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.sharing import NO_SHARING
+from slotq_core.model.sharing import NO_SHARING, Settings
 from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.privacy.withholding import as_seen
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.scenario.pages import group_of, health_of, job_of, spending_of, yielded_of
 from slotq_core.wire.scenario.views import ScenarioView, scenario_view
 

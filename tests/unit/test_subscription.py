@@ -12,8 +12,7 @@ from slotq_core.model.caller_limits import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Department, Project
-from slotq_core.model.sharing import Sharing, Subscription
-from slotq_core.wire.document.settings import Settings
+from slotq_core.model.sharing import Settings, Sharing, Subscription
 
 
 def pool(name: str, slots: int, **resources: int) -> Pool:

@@ -7,10 +7,10 @@ from typing import Any
 
 from slotq_core.admission.user_quotas import user_quotas
 from slotq_core.errors import NoSuchProject
+from slotq_core.model.sharing import Settings
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import (
     AppliedView,
     QuotasView,

@@ -82,9 +82,8 @@ from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views import pools as views
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
-from slotq_core.wire.views.jobs import AttemptView, JobView, QueueView, RequestView
+from slotq_core.wire.views.jobs import AttemptView, JobView, QueueView, ReasonView, RequestView
 from slotq_core.wire.views.pools import PoolsView, PoolView
-from slotq_core.wire.views.reasons import ReasonView
 from slotq_core.wire.views.usage import (
     AttemptsPageView,
     HeldSlotsView,

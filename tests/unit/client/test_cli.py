@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from slotq.cli.exits import MEANINGS, ExitCode
 from slotq.cli.main import cli
 from slotq_core.wire.views.about import FindingView
-from slotq_core.wire.views.jobs import JobView, OutlookView, QueueView
-from slotq_core.wire.views.reasons import ReasonView
+from slotq_core.wire.views.jobs import JobView, OutlookView, QueueView, ReasonView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     FakeAnswer,

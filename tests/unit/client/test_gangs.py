@@ -20,7 +20,7 @@ from slotq.errors import InvalidRequest, NameTaken
 from slotq.groups.bodies import cloned, names_of_clones
 from slotq_core.errors import NoSuchGroup
 from slotq_core.wire.groups.views import GroupsView, GroupView
-from slotq_core.wire.views.reasons import ReasonView
+from slotq_core.wire.views.jobs import ReasonView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import attempt, client_of, running
 

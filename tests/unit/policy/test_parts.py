@@ -20,7 +20,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, first_read, line_of
 from slotq_core.policy.plan import DropClaim, Evict, Start
 from slotq_core.ports.stored import World
-from slotq_core.wire.views.reasons import reason_view
+from slotq_core.wire.views.jobs import reason_view
 
 NOW = 1_000_000
 POOLS = tuple(

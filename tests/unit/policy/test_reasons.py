@@ -20,7 +20,7 @@ from slotq_core.model.users import User
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
 from slotq_core.ports.stored import World
-from slotq_core.wire.views.reasons import reason_view
+from slotq_core.wire.views.jobs import reason_view
 
 NOW = 1_000_000
 

@@ -33,7 +33,7 @@ from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.reports import Report
-from slotq_core.model.sharing import Subscription
+from slotq_core.model.sharing import Settings, Subscription
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.jobs import StoredJobs
@@ -43,7 +43,6 @@ from slotq_core.ports.stored import Change, Ledger, Part, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 
 

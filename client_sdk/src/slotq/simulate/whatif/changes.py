@@ -23,6 +23,7 @@ from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, NoSuchProject
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState, Submission, Workload
+from slotq_core.model.sharing import Settings
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.operations.amend import with_hold
 from slotq_core.policy.lifecycle.apply import cancelled
@@ -31,7 +32,6 @@ from slotq_core.privacy.identity import People
 from slotq_core.spelling import did_you_mean, unknown
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.views.about import MeView

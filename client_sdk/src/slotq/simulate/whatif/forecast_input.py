@@ -11,12 +11,12 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
+from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.storage.snapshots import snapshot_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.contents import read
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.scenario.pages import (
     durations_of,
     group_of,

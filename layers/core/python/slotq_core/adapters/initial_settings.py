@@ -16,12 +16,11 @@ from slotq_core.adapters.deployment_settings import LIMITS_VARIABLE, POOLS_VARIA
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
-from slotq_core.model.sharing import NO_SHARING
+from slotq_core.model.sharing import NO_SHARING, Settings
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.storage.configured import as_configured
 from slotq_core.timestamps import iso
-from slotq_core.wire.document.settings import Settings
 
 _LOOKED_AT = 1000
 """Number of recent changes to search for the last change of a setting."""

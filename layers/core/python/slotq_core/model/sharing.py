@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from slotq_core.model.caller_limits import Limits
 from slotq_core.model.notices import Notification
+from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.timestamps import Duration
@@ -100,3 +102,13 @@ class Sharing:
 
 
 NO_SHARING = Sharing()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """The settings of a queue, all of them in a document."""
+
+    pools: tuple[Pool, ...]
+    """As declared, without counted contents."""
+    limits: Limits
+    sharing: Sharing

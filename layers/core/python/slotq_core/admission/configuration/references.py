@@ -8,8 +8,7 @@ from typing import NamedTuple
 from slotq_core.admission.instance_contents import counting
 from slotq_core.errors import PoolInUse, ProjectInUse
 from slotq_core.model.projects import EVERYWHERE, Department, Project
-from slotq_core.model.sharing import Sharing
-from slotq_core.wire.document.settings import Settings
+from slotq_core.model.sharing import Settings, Sharing
 
 _LISTED = 5
 

@@ -16,8 +16,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
-from slotq_core.model.sharing import Sharing, Subscription
-from slotq_core.wire.document.settings import Settings
+from slotq_core.model.sharing import Settings, Sharing, Subscription
 
 Held = Mapping[str, Mapping[str, Demand]]
 """The amounts that jobs hold: by project, then by pool."""

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.notices import NotificationMode
 from slotq_core.model.projects import Prescription
-from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.model.sharing import SchedulerSettings, Settings
 from slotq_core.notices.places import is_loopback
 from slotq_core.policy.lifecycle.start_attempts import interval, lasts
 from slotq_core.timestamps import lasting
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.training.field_paths import MISSING, value_at
 
 

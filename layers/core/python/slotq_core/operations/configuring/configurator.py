@@ -26,7 +26,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.notices import NotificationMode
 from slotq_core.model.pools import Pool
-from slotq_core.model.sharing import Sharing
+from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.operations.configuring.advice import check_reach
 from slotq_core.operations.configuring.jobs_in_need import (
     check_pools,
@@ -40,7 +40,6 @@ from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.ports.surroundings import Clock
 from slotq_core.spelling import unknown
 from slotq_core.timestamps import iso
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
     FORGET_LIMIT,

@@ -1,6 +1,5 @@
 """The configuration as one document, for `slotq config` and for scenarios.
 
-settings        what a document says
 contents        all sections together; reads a document
 sections        each section and its keys
 values          kinds of values

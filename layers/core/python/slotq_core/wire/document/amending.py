@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.sharing import Sharing
+from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.contents import MOST_PROJECTS, SECTIONS
 from slotq_core.wire.document.faults import DocumentFault, Keys, faults_of, refused
@@ -23,7 +23,6 @@ from slotq_core.wire.document.sections import (
     UserGroupSection,
     UserSection,
 )
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import (
     class_entry,
     department_entry,

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
-from slotq_core.model.sharing import Sharing
+from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, Keys, Loc, faults_of, refuse, refused
 from slotq_core.wire.document.models import (
@@ -42,7 +42,6 @@ from slotq_core.wire.document.sections import (
     UserGroupSection,
     UserSection,
 )
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
     CHOICES,

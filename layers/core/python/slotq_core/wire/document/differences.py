@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from slotq_core.model.sharing import Sharing
-from slotq_core.wire.document.settings import Settings
+from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.wire.document.writing import (
     Entry,
     class_entry,

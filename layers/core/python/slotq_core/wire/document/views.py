@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import BudgetStatus, ShareStatus
+from slotq_core.model.sharing import Settings
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
@@ -17,7 +18,6 @@ from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
 from slotq_core.wire.document.sections import ProjectSection
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import doubled_names, project_entry, written
 
 Document = dict[str, Any]

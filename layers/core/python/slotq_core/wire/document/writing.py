@@ -24,7 +24,7 @@ from slotq_core.model.projects import (
     Prescription,
     Project,
 )
-from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Sharing
+from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Settings, Sharing
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.receivers import ALL
@@ -39,7 +39,6 @@ from slotq_core.wire.document.sections import (
     UserGroupSection,
     UserSection,
 )
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
 

@@ -13,8 +13,7 @@ from slotq_core.timestamps import iso
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.groups.sweep import SweepView
-from slotq_core.wire.views.jobs import JobView
-from slotq_core.wire.views.reasons import ReasonView, reason_view
+from slotq_core.wire.views.jobs import JobView, ReasonView, reason_view
 
 
 class GangView(BaseModel):

@@ -22,10 +22,10 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.timestamps import from_iso, milliseconds
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.scenario.views import (
     ScenarioView,
     SnapshotAttemptView,

@@ -13,11 +13,11 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
-from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import Document
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.views.forms import view_of

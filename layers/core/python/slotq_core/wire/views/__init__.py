@@ -4,7 +4,6 @@ A request imports the module of its answer and no other, because each model cost
 start (benchmarks/cold_start.py).
 
 jobs     jobs, alone and in lists
-reasons  why something waits
 pools    pools, their use and their health
 usage    what jobs have used
 about    the queue itself, and who the caller is

@@ -10,7 +10,7 @@ from pydantic import Field
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.reasons import Reason
+from slotq_core.model.reasons import Number, Reason
 from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
 from slotq_core.names import set_back
@@ -18,7 +18,22 @@ from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.views.forms import view_of
-from slotq_core.wire.views.reasons import ReasonView, reason_view
+
+
+class ReasonView(BaseModel):
+    """Why a job waits: `code` and `numbers` for programs, `text` for people."""
+
+    code: str
+    text: str
+    """The reason and, where there is one, the second cause, as sentences."""
+    numbers: dict[str, Number]
+    also: ReasonView | None = None
+    """A second cause, which would keep the job back without the first one."""
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    also = reason_view(reason.also) if reason.also else None
+    return ReasonView(code=reason.code, text=reason.text(), numbers=reason.numbers(), also=also)
 
 
 class OutlookView(BaseModel):
