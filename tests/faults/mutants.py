@@ -363,7 +363,7 @@ def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:
     def wrong(holder: str, until: int) -> dict[str, Any]:
         built = dict(right(holder, until))
         built["UpdateExpression"] = built["UpdateExpression"].replace(
-            "ADD generation :one", "ADD bumps :one"
+            "ADD generation :one", "ADD moves :one"
         )
         return built
 
