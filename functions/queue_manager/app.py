@@ -311,7 +311,7 @@ def announce_version() -> None:
     if not manager.cache_info().currsize:
         return
     try:
-        manager().announce()
+        manager().passes.announce()
     except SlotQError as error:
         logger.warning("the queue's version was not moved", error=type(error).__name__)
 

@@ -48,7 +48,7 @@ def test_a_line_exists_once_a_job_has_entered_it(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     first = waits(store, "first", priority=1)
     for priority, exists in ((1, True), (2, False)):
-        assert store.jobs.has_line_of(replace(first, name="new", priority=priority)) is exists
+        assert store.counters.has_line_of(replace(first, name="new", priority=priority)) is exists
 
 
 def test_a_load_gives_the_first_jobs_of_a_line_and_reads_on_when_asked(store: Store) -> None:

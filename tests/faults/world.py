@@ -555,7 +555,7 @@ class World:
         """Let the changes of an invocation be seen, as the function does whatever came of it.
         Returns whether that is known to be done."""
         try:
-            manager.announce()
+            manager.passes.announce()
         except SlotQError:
             return False
         return True

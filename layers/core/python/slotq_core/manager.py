@@ -255,10 +255,6 @@ class QueueManager:
         result = self.passes.run(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
 
-    def announce(self) -> None:
-        """Make this handler's changes seen by those who ask what has changed: its last call."""
-        self._store.scheduler.announce()
-
     def _finish_groups(self, until: int) -> tuple[str, ...]:
         """Finish the submissions of groups that other handlers have begun."""
         openings = self._store.groups.openings()

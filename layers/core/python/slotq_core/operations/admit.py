@@ -165,7 +165,7 @@ class Admitter:
         )
         use = self.use(caller, configuration) if configuration.limits.lines else CallerUse()
         if not self._line_rights(caller, configuration, use).opens_line and not all(
-            self._store.jobs.has_line_of(job) for job in jobs
+            self._store.counters.has_line_of(job) for job in jobs
         ):
             raise self._line_refusal(caller, configuration, use)
 

@@ -113,6 +113,10 @@ class Passes:
         self._poisons = poisons
         self._parts = DecisionsInParts(store.decisions, store.jobs)
 
+    def announce(self) -> None:
+        """Make this handler's changes seen by those who ask what has changed: its last call."""
+        self._store.scheduler.announce()
+
     def run(
         self,
         *,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slotq_core.model.caller_limits import CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.model.jobs import Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +57,10 @@ class Counters(Protocol):
     ) -> CallerUse | None:
         """Do the same for so many submissions at once, and return the use; None if the limits do
         not allow all of them."""
+
+    def has_line_of(self, job: Job) -> bool:
+        """Whether the line that the new job would wait in exists; else its caller opens it. One
+        read."""
 
     def opened(self, caller: str) -> None:
         """Note a line that a submission of the caller has opened. It costs no call: the caller's

@@ -55,9 +55,6 @@ class StoredJobs(Protocol):
         come after each other.
         """
 
-    def has_line_of(self, job: Job) -> bool:
-        """Whether the line that the job would wait in exists. One read."""
-
     def get(self, name: str) -> Job | None: ...
 
     def several(self, names: Sequence[str], *, readable_only: bool = False) -> dict[str, Job]:

@@ -142,9 +142,6 @@ class DynamoJobs:
                 self._counters.opened(opener)
             self._touched.note(first)
 
-    def has_line_of(self, job: Job) -> bool:
-        return self._calls.item(table.line_key(checked_line(line_of(job)))) is not None
-
     def get(self, name: str) -> Job | None:
         """Return the job. Raises NotUnderstood if neither the job's item nor any copy is
         readable."""

@@ -47,6 +47,9 @@ class MemoryCounters:
             self._add(caller, minute, number)
             return self._use(caller, minute)
 
+    def has_line_of(self, job: Job) -> bool:
+        return line_of(job) in self._lines()
+
     def opened(self, caller: str) -> None:
         with self._lock:
             self._lines_of[caller] = self._lines_of.get(caller, 0) + 1

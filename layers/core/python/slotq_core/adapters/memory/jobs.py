@@ -72,10 +72,6 @@ class MemoryJobs:
         return [self._state.keep(replace(each.job, version=1)) for each in new]
 
     @one_at_a_time
-    def has_line_of(self, job: Job) -> bool:
-        return line_of(job) in self._state.lines()
-
-    @one_at_a_time
     def followers(self, name: str) -> tuple[Job, ...]:
         return tuple(self._state.of(self._state.index.followers(name)))
 

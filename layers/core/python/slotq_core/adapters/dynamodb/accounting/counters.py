@@ -21,9 +21,10 @@ from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
+from slotq_core.adapters.dynamodb.line_bounds import checked_line
 from slotq_core.errors import Conflict, Malformed
 from slotq_core.model.caller_limits import CallerLimits, CallerUse, OpenLine, QueueUse
-from slotq_core.model.jobs import QUEUED_STATES
+from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter
 
@@ -123,6 +124,9 @@ class DynamoCounters:
                 self._note_opened(caller, opened)
                 return None
         return CallerUse()  # The item keeps breaking: no caller may lose a job by that.
+
+    def has_line_of(self, job: Job) -> bool:
+        return self._calls.item(table.line_key(checked_line(line_of(job)))) is not None
 
     def opened(self, caller: str) -> None:
         self._note_opened(caller, 1)

@@ -92,6 +92,8 @@ class Accounts:
             if not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
+        self.are_shut = bool(self._shut)
+        """Whether any project may not use some pool."""
         self.scopes = Scopes(pools, by_pool=by_pool)
         scope_of = self.scopes.scope_of
         self._books: dict[str, dict[str, Chain]] = {scope: {} for scope in scope_of.values()}
@@ -130,11 +132,6 @@ class Accounts:
                 yield own, scope
                 above |= {id(account): (account, scope) for account in others}
         yield from above.values()
-
-    @property
-    def are_shut(self) -> bool:
-        """Whether any project may not use some pool."""
-        return bool(self._shut)
 
     def open_to(self, job: Job, pool: str) -> bool:
         """Whether the job's project may use the pool: if not `open`, only with a quota there."""
