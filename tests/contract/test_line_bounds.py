@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.lines import (
     GRACE,
     LINE_KEPT,
@@ -16,6 +17,8 @@ from slotq_core.adapters.dynamodb.layout.lines import (
     line_in,
 )
 from slotq_core.adapters.dynamodb.layout.table import LINES, line_key, waiting_key
+from slotq_core.adapters.dynamodb.layout.validation import Sieve
+from slotq_core.adapters.dynamodb.reading.line_reading import LineItems
 from slotq_core.adapters.dynamodb.repair.line_audit import AUDITED
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job, JobState
@@ -347,3 +350,26 @@ def test_the_doctor_examines_all_lines(dynamo: DynamoStore, items: Table, mend: 
     assert {each.subject for each in found} == names
     assert {(each.kind, each.mended) for each in found} == {("line", mend)}
     assert len(list(dynamo.repair.inspect())) == (0 if mend else 3)
+
+
+def test_an_unchanged_item_of_a_line_is_read_once() -> None:
+    """Unless it was broken by a time that lies too far ahead, or the clock has been put back."""
+    line = {**keyed(line_key(LINE)), "touched": number(NOW), "waiting": number(3)}
+    lines = LineItems()
+    (first,) = lines.lines_in([line], Sieve(), NOW)
+    assert first == line_in(line, NOW)
+    (again,) = lines.lines_in([dict(line)], Sieve(), NOW + 1)
+    assert again is first
+    (counted,) = lines.lines_in([{**line, "waiting": number(4)}], Sieve(), NOW + 2)
+    assert counted.waiting == 4
+    late = {**line, "returned": number(NOW + FAR_OFF + 10)}
+    (broken,) = lines.lines_in([late], Sieve(), NOW + 3)
+    assert broken.broken
+    (sound,) = lines.lines_in([late], Sieve(), NOW + 20)
+    assert (sound.broken, sound.returned) == (False, NOW + FAR_OFF + 10)
+    (broken,) = lines.lines_in([late], Sieve(), NOW + 3)
+    assert broken.broken
+    assert lines.lines_in([], Sieve(), NOW + 30) == []
+    sieve = Sieve()
+    assert lines.lines_in([keyed(line_key("nonsense"))], sieve, NOW + 40) == []
+    assert sieve.poison

@@ -33,7 +33,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, is_line, is_own
+from slotq_core.adapters.dynamodb.layout.validation import (
+    MOST_KNOWN,
+    UNREADABLE,
+    is_line,
+    is_own,
+)
 from slotq_core.policy.lines import Line
 from slotq_core.policy.order import Rank
 from slotq_core.storage.order_keys import first_key, key_of_rank, moment_in
@@ -135,7 +140,7 @@ def _number(item: Item, attribute: str) -> int | None:
         return None
 
 
-parsed = lru_cache(maxsize=4096)(Line.parse)
+parsed = lru_cache(maxsize=MOST_KNOWN)(Line.parse)
 
 
 def _rank(line: str) -> Rank:

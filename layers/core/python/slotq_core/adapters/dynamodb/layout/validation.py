@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.layout import table
@@ -21,6 +22,9 @@ from slotq_core.policy.lines import Line
 from slotq_core.ports.stored import Poison
 
 T = TypeVar("T")
+
+MOST_KNOWN = 16_384
+"""How many names of lines a container remembers."""
 
 UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What the readers raise for unknown data."""
@@ -91,6 +95,7 @@ def definition_of(item: Item) -> tuple[int, Pool]:
     return int(item["position"]["N"]), pool
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def is_own(line: str) -> bool:
     """Whether this version uses this name for a line."""
     with suppress(*UNREADABLE):

@@ -255,11 +255,34 @@ class LineReader:
 
 def lines_in(items: Iterable[Item], sieve: Sieve, now: int) -> list[StoredLine]:
     """Return the lines in their items, read at `now` (ms)."""
-    lines = sieve.read(items, lambda item: line_in(item, now))
-    for line in lines:
-        if line.touched is None:
-            sieve.note(table.line_key(line.name), "the time of its last touch cannot be read")
-    return lines
+    return LineItems().lines_in(items, sieve, now)
+
+
+class LineItems:
+    """Reads the items of lines. One that has not changed since the last time is not read again."""
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._last: dict[str, tuple[Item, StoredLine]] = {}
+
+    def lines_in(self, items: Iterable[Item], sieve: Sieve, now: int) -> list[StoredLine]:
+        """Return the lines in their items, read at `now` (ms)."""
+        last = self._last if now >= self._at else {}
+        self._at, self._last = now, {}
+
+        def line_of_item(item: Item) -> StoredLine:
+            before, line = last.get(item["sk"]["S"], (None, None))
+            # Whether a time lies too far ahead depends on `now`, and is only ever forgiven later.
+            if line is None or line.broken or before != item:
+                line = line_in(item, now)
+            self._last[line.name] = item, line
+            return line
+
+        lines = sieve.read(items, line_of_item)
+        for line in lines:
+            if line.touched is None:
+                sieve.note(table.line_key(line.name), "the time of its last touch cannot be read")
+        return lines
 
 
 LINES_COUNTED = 50

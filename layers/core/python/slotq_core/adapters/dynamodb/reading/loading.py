@@ -27,9 +27,9 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.reading.line_reading import (
     KnownLines,
+    LineItems,
     LineReader,
     Places,
-    lines_in,
 )
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
@@ -134,6 +134,7 @@ class DynamoWorlds:
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
         self._waiting, self._held = lines, pools
+        self._line_items = LineItems()
         self._known = KnownLines(calls, in_parallel)
         self._places = Places(calls, in_parallel)
         self._in_parallel = in_parallel
@@ -250,7 +251,7 @@ class DynamoWorlds:
         capacity = self._capacity(sieve, now)
         if capacity.lost:  # No caller may see the queue without its projects.
             raise ConfigurationLost(capacity.lost)
-        lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+        lines = self._line_items.lines_in(self._partition(_ALL_LINES), sieve, now)
         read = self._waiting.all_jobs([line.name for line in lines], sieve)
         due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
         living = [*capacity.active, *capacity.claimants, *read, *due]
@@ -275,7 +276,7 @@ class DynamoWorlds:
             lambda: spending(configured, self._usage, now),
         ]
         lines_read, due, spent = self._in_parallel(lambda read: read(), reads)
-        lines = lines_in(lines_read, sieve, now)
+        lines = self._line_items.lines_in(lines_read, sieve, now)
         others = [line for line in lines if not line.own]
         if others:
             self._others.put_back(now=now)
@@ -283,7 +284,7 @@ class DynamoWorlds:
             if not self._others.move_to_own_lines(line.name, sieve, now=now):
                 self._bounds.remove(line, now=now)
         if others:
-            lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+            lines = self._line_items.lines_in(self._partition(_ALL_LINES), sieve, now)
         return [line for line in lines if line.own], due, spent
 
     def _capacity(self, sieve: Sieve, now: int) -> _Capacity:
