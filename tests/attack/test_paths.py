@@ -116,7 +116,8 @@ def test_headers_are_ignored(account: Account):
     }
     answer = account.send(event)
     assert (answer["statusCode"], account.call(event)[1]) == plain
-    assert set(answer["multiValueHeaders"]) == {"Content-Type"}
+    unhostile = account.send(sample("get-job"))["multiValueHeaders"]
+    assert answer["multiValueHeaders"].keys() == unhostile.keys()
     assert account.state("job1") == "pending"
 
 
