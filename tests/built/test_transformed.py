@@ -236,6 +236,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("post", "/add-job"),
         ("post", "/doctor"),
         ("post", "/groups"),
+        ("post", "/jobs"),
         ("put", "/configuration"),
     ]
     for operation in routes.values():
