@@ -119,9 +119,16 @@ def test_a_job_has_the_answer_that_it_would_have_alone(account: Account):
     }
 
 
-@pytest.mark.parametrize("body", [None, [], "x", 7, {}, {"TrainingJobName": 9}, {"x": None}])
+@pytest.mark.parametrize("body", [{}, {"TrainingJobName": 9}, {"x": None}])
 def test_a_job_of_any_form_fails_alone(account: Account, body: Any):
     assert answers(account, one("a"), body, one("b")) == ["pending", "invalid_request", "pending"]
+
+
+@pytest.mark.parametrize("body", [None, [], "x", 7])
+def test_a_batch_with_something_else_than_jobs_submits_nothing(account: Account, body: Any):
+    status, said = account.call(batch(one("a"), body))
+    assert (status, said["field"]) == (400, "jobs.1")
+    assert account.call({**sample("get-job"), "path": "/jobs/a"})[0] == 404
 
 
 def test_the_same_batch_again_is_the_same_jobs_and_goes_on(account: Account):

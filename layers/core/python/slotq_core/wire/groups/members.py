@@ -44,9 +44,7 @@ class BatchBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     template: dict[str, Any] | None = None
     """The fields that the jobs share: a CreateTrainingJob request, or a part of one."""
-    jobs: list[Any] = Field(
-        min_length=1, max_length=MOST_JOBS, json_schema_extra={"items": {"type": "object"}}
-    )
+    jobs: list[dict[str, Any]] = Field(min_length=1, max_length=MOST_JOBS)
     """CreateTrainingJob requests with tags, as POST /add-job takes them. With a template each
     contains only its differences: objects merge key by key, null removes."""
 
@@ -70,9 +68,7 @@ def parse_batch(body: str | bytes) -> list[tuple[str, ReadJob]]:
     return [_job(read.template or {}, job, check) for job in read.jobs]
 
 
-def _job(template: Json, patch: object, check: RequestCheck) -> tuple[str, ReadJob]:
-    if not isinstance(patch, Mapping):
-        return "", InvalidRequest("a job must be a JSON object: a CreateTrainingJob request")
+def _job(template: Json, patch: Json, check: RequestCheck) -> tuple[str, ReadJob]:
     request = merged(template, patch)
     name = request.get("TrainingJobName")
     shown = name[: names.LONGEST] if isinstance(name, str) else ""

@@ -33,12 +33,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import (
-    MOST_KNOWN,
-    UNREADABLE,
-    is_line,
-    is_own,
-)
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, is_line, is_own
 from slotq_core.policy.lines import Line
 from slotq_core.policy.order import Rank
 from slotq_core.storage.order_keys import first_key, key_of_rank, moment_in
@@ -68,14 +63,11 @@ class StoredLine:
     """Empty: none, or an unreadable one (`broken`)."""
     waiting: int | None = None
     """None: not counted, or unreadable."""
+    own: bool = True
+    """Whether this version uses this name for a line."""
     broken: bool = False
     """Whether `returned` or `bound` is unreadable. No bound is raised before a return has replaced
     both."""
-
-    @property
-    def own(self) -> bool:
-        """Whether this version uses this name for a line."""
-        return is_own(self.name)
 
     def higher_bound(self, first: str | None, now: int) -> str:
         """The bound to raise to; empty if none may be set or none is worth a write.
@@ -120,6 +112,7 @@ def line_in(item: Item, now: int) -> StoredLine:
     sound = bool(bound) and _sound(name, bound) and moment_in(bound) <= now
     return StoredLine(
         name=name,
+        own=is_own(name),
         touched=_number(item, "touched"),
         waiting=_number(item, "waiting"),
         returned=None if late else returned,
@@ -140,7 +133,7 @@ def _number(item: Item, attribute: str) -> int | None:
         return None
 
 
-parsed = lru_cache(maxsize=MOST_KNOWN)(Line.parse)
+parsed = lru_cache(maxsize=4096)(Line.parse)
 
 
 def _rank(line: str) -> Rank:

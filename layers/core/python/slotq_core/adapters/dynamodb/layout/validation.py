@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.layout import table
@@ -22,9 +21,6 @@ from slotq_core.policy.lines import Line
 from slotq_core.ports.stored import Poison
 
 T = TypeVar("T")
-
-MOST_KNOWN = 16_384
-"""How many names of lines a container remembers."""
 
 UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What the readers raise for unknown data."""
@@ -95,7 +91,6 @@ def definition_of(item: Item) -> tuple[int, Pool]:
     return int(item["position"]["N"]), pool
 
 
-@lru_cache(maxsize=MOST_KNOWN)
 def is_own(line: str) -> bool:
     """Whether this version uses this name for a line."""
     with suppress(*UNREADABLE):
