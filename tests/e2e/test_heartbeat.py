@@ -95,11 +95,12 @@ def test_a_client_that_hangs_is_stopped_and_the_others_complete(
     until(lambda: queue.jobs.view("silence-north").progress, "north has reported nothing")
     tick(aws)
     assert {*states().values()} == {"running"}
-    time.sleep(LEAST_HEARTBEAT)  # The processes keep the real time.
+    time.sleep(LEAST_HEARTBEAT + 1)  # The processes keep the real time.
     tick(aws)
     until(lambda: states()["north"] == "failed", "nobody misses north")
     north = queue.jobs.view("silence-north")
-    assert re.search("its script has reported nothing for 6[0-9] s", north.message), north.message
+    silent = re.search(r"its script has reported nothing for (\d+) s", north.message)
+    assert silent and int(silent[1]) >= LEAST_HEARTBEAT, north.message
     others = {"server": "running", "south": "running", "east": "running"}
     assert states() == {**others, "north": "failed"}
 
