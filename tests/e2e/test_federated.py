@@ -104,13 +104,11 @@ def test_it_runs_on_the_sites_that_have_room() -> None:
     assert re.search(
         r"^averaging-server +\| averaged over site-1 site-2 site-3$", said, re.MULTILINE
     )
-    assert ended("averaging") == {
-        "averaging-server": "completed",
-        "averaging-site-1": "completed",
-        "averaging-site-2": "completed",
-        "averaging-site-3": "completed",
-        "averaging-site-4": "cancelled left_out",
-    }
+    states = ended("averaging")
+    # Who has given its part may still be ending when the server has ended, and ends with it.
+    clients = {states.pop(f"averaging-site-{number}") for number in (1, 2, 3)}
+    assert clients <= {"completed", "cancelled group_ended"}
+    assert states == {"averaging-server": "completed", "averaging-site-4": "cancelled left_out"}
     model = model_of("averaging-server")
     assert model["sites"] == [*CLIENTS]
     assert model["weight"] == pytest.approx(average(*CLIENTS), abs=1e-5)
