@@ -8,6 +8,7 @@ numbers, so that equal times compare equal on every path.
     reports   the reports of training scripts
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on, and its health
+    nodes     instances that the queue keeps, on which an agent runs jobs
     access    who may do what in a project
     projects  projects and departments: quota, weight, limit, budget, prescriptions
     sharing   departments, projects and operators together

@@ -1,0 +1,69 @@
+"""Nodes: instances that the queue keeps and on which an agent runs jobs as processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from slotq_core.model.attempts import StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.timestamps import Moment
+
+MOST_JOBS = 32
+"""The most jobs that one node runs at once."""
+
+
+class NodeState(StrEnum):
+    """A node's state. A node takes a slot of its pool from its first state to the terminal status
+    of its training job."""
+
+    STARTING = "starting"
+    """SageMaker provisions the instance, or the agent has not reported yet."""
+    READY = "ready"
+    DRAINING = "draining"
+    """No job starts there any more. The node stops when its last job has ended."""
+    STOPPING = "stopping"
+    """The queue has ordered the agent to leave, or SageMaker to stop the training job."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One instance of a pool that stays when a job ends: a training job of the queue's own."""
+
+    name: str
+    pool: str
+    generation: int
+    """Counts the training jobs of nodes of this name, from 1. Orders and reports name it."""
+    state: NodeState
+    tenant: str
+    """The key of what all jobs of the node have in common (`Job.tenant`)."""
+    project: str = ""
+    """The tenant's project; empty: the one implicit project, or every project of the pool."""
+    contents: Demand = field(default_factory=Demand)
+    """What the instance has: `gpus`, and CPUs and memory where known."""
+    training_job: str
+    token: str
+    """A token in the training job's tags. It shows that a repeated create is this queue's own."""
+    started_for: str = ""
+    """The job that the node was started for."""
+    started_at: Moment
+    """When the node got its slot (ms). The intent is durable from then on."""
+    created: bool = False
+    """True once SageMaker has accepted the create."""
+    pending_since: Moment | None = None
+    running_since: Moment | None = None
+    """When the training job got its instance (ms); None while starting."""
+    idle_since: Moment | None = None
+    """When the node's last job ended (ms); None while jobs are on the node."""
+    leaves_at: Moment | None = None
+    """When the training job reaches SageMaker's longest runtime, with room for the end (ms). A node
+    starts no job that it would cut short before that."""
+    orders: int = 0
+    """The number of the last orders written."""
+    reports: int = 0
+    """The number of the last report taken in."""
+    reported_at: Moment | None = None
+    """When the agent wrote that report, by its own clock's count since its start (ms)."""
+    lease_until: Moment | None = None
+    """Until when the node may run jobs without another report (ms)."""
+    stop: StopOrder | None = None
