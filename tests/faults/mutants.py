@@ -46,8 +46,9 @@ from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import ChangedJob
-from slotq_core.operations.attempts import attempt_changes, pool_lessons
+from slotq_core.operations.attempts import attempt_changes, observing, pool_lessons
 from slotq_core.operations.attempts.attempt_changes import AttemptChanges
+from slotq_core.operations.attempts.observing import Observing
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import batches, groups
@@ -242,29 +243,29 @@ def _freed_at_the_stop() -> AbstractContextManager[Any]:
     """Slots come free when SageMaker accepts the stop, not when the job has ended."""
 
     def wrong(self: Effects, job: Job) -> Change:
-        return self._end(job, retry.Ending.STOPPED, self._clock.now(), "")
+        return self.observing.end(job, retry.Ending.STOPPED, self._clock.now(), "")
 
     return patch.object(Effects, "_stop_sent", wrong)
 
 
 def _never_confirmed() -> AbstractContextManager[Any]:
-    return patch.object(Effects, "_created", lambda *_: None)
+    return patch.object(Observing, "created", lambda *_: None)
 
 
 @contextmanager
 def _any_attempt() -> Iterator[None]:
     """Events of an older attempt count for the live one, whatever their token."""
-    observe = Effects.observe
+    observe = Observing.observe
 
     def any_live(job: Job, _: str) -> bool:
         return job.attempt is not None
 
-    def without_token(self: Effects, observation: Observation) -> Any:
+    def without_token(self: Observing, observation: Observation) -> Any:
         return observe(self, replace(observation, token=None))
 
     with (
         patch.object(attempt_changes, "is_live", any_live),
-        patch.object(Effects, "observe", without_token),
+        patch.object(Observing, "observe", without_token),
     ):
         yield
 
@@ -456,7 +457,7 @@ def _a_pool_learns_from_another_quota() -> AbstractContextManager[Any]:
     ]
     changes = ExitStack()
     changes.enter_context(patch.object(service, "CREATE", own))
-    changes.enter_context(patch.object(effects, "is_of_the_job", lambda *_: False))
+    changes.enter_context(patch.object(observing, "is_of_the_job", lambda *_: False))
     changes.enter_context(patch.object(pool_lessons, "limit_of", _any_limit))
     return changes
 
@@ -634,8 +635,8 @@ def _cancel_waits_for_the_grace() -> AbstractContextManager[Any]:
 
 def _releases_fail_jobs() -> AbstractContextManager[Any]:
     """A release is a failure, and uses a retry."""
-    failures = {**effects._FAILURES, Verdict.RELEASED: retry.Ending.FAILED}
-    return patch.object(effects, "_FAILURES", failures)
+    failures = {**observing._FAILURES, Verdict.RELEASED: retry.Ending.FAILED}
+    return patch.object(observing, "_FAILURES", failures)
 
 
 def _releases_are_not_counted() -> AbstractContextManager[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import app
-from slotq_core.model.access import Access
+from slotq_core.model.callers.access import Access
 from slotq_core.model.pools import CheckpointRule, Pool
 from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing

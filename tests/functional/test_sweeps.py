@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 import app
 from slotq.local.training.runner import WorkEnd
 from slotq_core.adapters.dynamodb.layout.table import active_key, job_key
-from slotq_core.operations.effects import REPORT_PATIENCE
+from slotq_core.operations.attempts.observing import REPORT_PATIENCE
 from tests.functional.account import Account, sample
 from tests.functional.test_poison import spoil
 

@@ -14,8 +14,9 @@ from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRo
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.notices import NotificationMode
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.attempts.observing import Observed
 from slotq_core.operations.attempts.suspends import Suspends
-from slotq_core.operations.effects import Effects, Observed
+from slotq_core.operations.effects import Effects
 from slotq_core.operations.overview import Overview
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
@@ -240,7 +241,7 @@ class QueueManager:
         `bump` does both. If the handler dies in between, the tick runs the pass.
         """
         try:
-            return self._effects.observe(observation)
+            return self._effects.observing.observe(observation)
         except NotUnderstood as error:
             self._poisons.report("job", observation.training_job, str(error))
             return Observed(ignored=str(error))

@@ -17,8 +17,8 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.model.access import fits
-from slotq_core.model.caller_limits import (
+from slotq_core.model.callers.access import fits
+from slotq_core.model.callers.limits import (
     CallerLimits,
     CallerRule,
     CallerUse,

@@ -9,13 +9,12 @@ numbers, so that equal times compare equal on every path.
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on, and its health
     nodes     instances that the queue keeps, on which an agent runs jobs
-    access    who may do what in a project
+    callers   what callers may do, and how much they may ask
     projects  projects and departments: quota, weight, limit, budget, prescriptions
     sharing   departments, projects and operators together
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
     notices   who receives which notifications
-    caller_limits  what callers may ask of the queue
     snapshot  the input of a decision
     reasons   why a job waits, and what it could have, and when
 """

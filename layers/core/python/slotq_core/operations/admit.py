@@ -20,7 +20,13 @@ from slotq_core.errors import (
     QueueFull,
     Refused,
 )
-from slotq_core.model.caller_limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
+from slotq_core.model.callers.limits import (
+    NO_LIMIT,
+    NOTHING_USED,
+    CallerLimits,
+    CallerUse,
+    QueueUse,
+)
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.projects import Project
 from slotq_core.policy.lines import line_of

@@ -9,46 +9,33 @@ a dead handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
-    NoSuchJob,
-    NotUnderstood,
     RightMissing,
     SlotQError,
     Unavailable,
 )
-from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, Restore
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import ServiceQuota
-from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
-from slotq_core.model.users import classes_of
-from slotq_core.names import STAMP
 from slotq_core.operations.attempts.attempt_changes import (
     AttemptChanges,
     Changed,
-    Outcome,
     Wanted,
 )
+from slotq_core.operations.attempts.observing import Observing, Reads, failure, shown_text
 from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.apply import Step, not_started
-from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
-from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
-from slotq_core.ports.scripts import NoScripts, Scripts
+from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Configuration
+from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import (
     CallResult,
-    Observation,
-    Phase,
     Request,
     TrainingService,
     Verdict,
@@ -74,9 +61,6 @@ continues."""
 SLOW = 5_000
 """Duration (ms) from which an effect is reported as slow and runs last from then on."""
 
-REPORT_PATIENCE = 180_000
-"""How long (ms) to wait for an unreadable report, if an end's metrics may end a sweep."""
-
 CONFIRM_WITHIN = 1_000
 """How long (ms) a call's confirmation waits for those of further calls. SageMaker's first event of
 a training job comes later than that, so it changes no job whose confirmation waits."""
@@ -84,46 +68,8 @@ a training job comes later than that, so it changes no job whose confirmation wa
 MOST_UNCONFIRMED = 40
 """Most confirmations that wait; one transaction holds as many."""
 
-_FAILURES = {
-    Verdict.BACK_OFF: Ending.NO_CAPACITY,
-    Verdict.OTHER_QUOTA: Ending.OTHER_QUOTA,
-    Verdict.REQUEUE: Ending.FAULT,
-    Verdict.NO_RIGHTS: Ending.NO_RIGHTS,
-    Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
-    Verdict.RELEASED: Ending.RELEASED,
-    Verdict.FAIL: Ending.FAILED,
-}
-"""The ending that follows from each of the adapter's verdicts on a failure."""
-
-Metrics = tuple[tuple[str, float], ...]
-
 _REFUSALS = {Verdict.FAIL: Ending.REJECTED, Verdict.NAME_TAKEN: Ending.NAME_TAKEN}
 """The ending of an attempt whose create is refused permanently: no retry helps."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Observed:
-    """The outcome of an observation."""
-
-    ignored: str = ""
-    """Why the observation belongs to no live attempt; empty if it belongs to one."""
-    calls_for_pass: bool = False
-    """Whether a pass may now decide differently."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _News:
-    """An observation, with facts that are looked up once, even if others change the job
-    meanwhile."""
-
-    seen: Observation
-    shown: Callable[[], str]
-    """SageMaker's message without secrets."""
-    reported: Callable[[Attempt], Attempt]
-    """The ended attempt with its script's last report."""
-    metrics: Callable[..., Metrics]
-    """The final metrics of the ended attempt; as `Effects._metrics` finds them."""
-    reads: _Reads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,13 +113,13 @@ class Effects:
         at_once: InParallel = one_by_one,
     ) -> None:
         """`at_once` commits to several pools at once; the store uses another one."""
-        self._scripts = scripts or NoScripts()
         self._store = store
         self._training = training
         self._clock = clock
         self._suspends = suspends
         self._lessons = Lessons(store.configuration, store.health, clock)
         self._changes = AttemptChanges(store, self._lessons, at_once)
+        self.observing = Observing(store, training, clock, self._changes, scripts)
         self._gangs: GangStarts | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
@@ -204,7 +150,7 @@ class Effects:
 
     def carry_out(self, job: Job) -> None:
         """Make the call that the job's live attempt still needs, if any."""
-        if called := self._call(job, _Reads(self._store)):
+        if called := self._call(job, Reads(self._store)):
             self._confirmed(called, self._changes.one(called.confirms) if called.confirms else None)
 
     def carry_out_all(
@@ -220,7 +166,7 @@ class Effects:
         """
         jobs = sorted(jobs, key=lambda job: self._slow.get(job.name, 0))
         done = _Done()
-        reads = _Reads(self._store, [job.name for job in jobs if _needs_create(job)])
+        reads = Reads(self._store, [job.name for job in jobs if _needs_create(job)])
         for job in jobs:
             late = until is not None and self._clock.now() >= until
             if ahead and _needs_create(job) and not job.group and (late or done.leaves(job)):
@@ -248,7 +194,7 @@ class Effects:
             untried=tuple(done.untried),
         )
 
-    def _call(self, job: Job, reads: _Reads) -> _Called | None:
+    def _call(self, job: Job, reads: Reads) -> _Called | None:
         began = self._clock.now()
         try:
             return self._do(job, began, reads)
@@ -301,76 +247,7 @@ class Effects:
             return None
         return Change(before=job, after=restored)
 
-    def observe(self, observation: Observation) -> Observed:
-        """Apply an observation of one training job. Repeated, late and foreign observations change
-        nothing and write nothing."""
-        training_job = observation.training_job
-        job = self._begun_as(training_job)
-        name = job.name if job is not None else self._store.jobs.owner_of(training_job)
-        if name is None:
-            return Observed(ignored="no job of this queue ever ran under that name")
-
-        reads = _Reads(self._store)
-        wanted = self._news(job or self._store.jobs.get(name), name, observation, reads)
-        taken = self._changes.one(wanted)
-        if taken is None:
-            return Observed(ignored=f"that attempt of {name} is over")
-        return Observed(calls_for_pass=taken.calls_for_pass)
-
-    def take_in(self, found: Sequence[tuple[Job, Observation | None]]) -> list[Outcome]:
-        """Apply what SageMaker says of these jobs' live attempts; None: it has no such training
-        job, because somebody has deleted it, so the job ends as stopped. Returns the outcomes."""
-        quoted = [job.name for job, seen in found if seen is not None and seen.message]
-        reads = _Reads(self._store, quoted)
-        return self._changes.all([self._wanted(job, seen, reads) for job, seen in found])
-
-    def _wanted(self, job: Job, seen: Observation | None, reads: _Reads) -> Wanted:
-        assert job.attempt is not None
-        if seen is not None:
-            return self._news(job, job.name, seen, reads)
-        name = job.attempt.training_job
-        return self._gone(job, name, f"its training job {name} is no longer in SageMaker")
-
-    def _news(self, job: Job | None, name: str, observation: Observation, reads: _Reads) -> Wanted:
-        """The change of the job by what was observed."""
-
-        @cache  # Computed once, however often others change the job meanwhile.
-        def shown() -> str:
-            return _shown(name, observation.message, reads)
-
-        @cache
-        def metrics(attempt: Attempt, *, matter: bool) -> Metrics:
-            return self._metrics(observation, attempt, matter=matter)
-
-        news = _News(
-            seen=observation,
-            shown=shown,
-            reported=cache(self._reported),
-            metrics=metrics,
-            reads=reads,
-        )
-        return Wanted(
-            job=job,
-            training_job=observation.training_job,
-            change=lambda job: self._seen(job, news),
-            answer=_answer_in(observation),
-        )
-
-    def _begun_as(self, training_job: str) -> Job | None:
-        """Return the job whose first attempt had that name, if there is one. A first attempt bears
-        its job's own name, so most observations find their job by one read."""
-        job = None if STAMP in training_job else self._store.jobs.get(training_job)
-        return job if job is not None and job.attempts else None
-
-    def _gone(self, job: Job, training_job: str, message: str) -> Wanted:
-        """The end of the job as stopped."""
-        return Wanted(
-            job=job,
-            training_job=training_job,
-            change=lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
-        )
-
-    def _do(self, job: Job, began: int, reads: _Reads) -> _Called | None:
+    def _do(self, job: Job, began: int, reads: Reads) -> _Called | None:
         """Make the call that is still needed. None: none was needed, or its refusal is
         committed."""
         if job.attempt is None:
@@ -386,7 +263,7 @@ class Effects:
     def _is_late(self, began: int) -> bool:
         return self._clock.now() - began >= LONGEST_EFFECT
 
-    def _create(self, job: Job, attempt: Attempt, reads: _Reads) -> _Called | None:
+    def _create(self, job: Job, attempt: Attempt, reads: Reads) -> _Called | None:
         request, broken = self._prescribed(job, attempt, reads)
         if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
@@ -398,7 +275,7 @@ class Effects:
                 confirms = Wanted(
                     job=job,
                     training_job=attempt.training_job,
-                    change=lambda current: self._created(current, place),
+                    change=lambda current: self.observing.created(current, place),
                 )
                 return _Called(job=job, confirms=confirms, is_start=True)
             case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
@@ -411,7 +288,7 @@ class Effects:
                 taken = self._refused(job, attempt, answer)
                 return _Called(job=job, closes=taken is not None and taken.learned)
 
-    def _prescribed(self, job: Job, attempt: Attempt, reads: _Reads) -> tuple[Request, str]:
+    def _prescribed(self, job: Job, attempt: Attempt, reads: Reads) -> tuple[Request, str]:
         """Return the request to start with, and the fields that the job's project forbids by
         now."""
         request = reads.request(job.name)
@@ -455,23 +332,23 @@ class Effects:
 
     def _forbidden(self, job: Job, attempt: Attempt, broken: str) -> None:
         """End an attempt before its create: the job is held."""
-        now, message = self._clock.now(), _shown(job.name, broken, _Reads(self._store))
+        now, message = self._clock.now(), shown_text(job.name, broken, Reads(self._store))
         self._changes.one(
             Wanted(
                 job=job,
                 training_job=attempt.training_job,
-                change=lambda current: self._end(current, Ending.FORBIDDEN, now, message),
+                change=lambda current: self.observing.end(current, Ending.FORBIDDEN, now, message),
             )
         )
 
     def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> Changed | None:
-        ending = _REFUSALS.get(answer.verdict) or _failure(answer.verdict, answer.quota, attempt)
-        message = _shown(job.name, answer.message, _Reads(self._store))
+        ending = _REFUSALS.get(answer.verdict) or failure(answer.verdict, answer.quota, attempt)
+        message = shown_text(job.name, answer.message, Reads(self._store))
         return self._changes.one(
             Wanted(
                 job=job,
                 training_job=attempt.training_job,
-                change=lambda current: self._end(
+                change=lambda current: self.observing.end(
                     current, ending, self._clock.now(), message, quota=answer.quota
                 ),
                 answer=answer,
@@ -484,7 +361,7 @@ class Effects:
             return None  # The create is in progress; the handler that confirms it also stops it.
         if not attempt.created and not self._is_there(attempt):
             message = f"its training job {attempt.training_job} does not run"
-            self._changes.one(self._gone(job, attempt.training_job, message))
+            self._changes.one(self.observing.gone(job, attempt.training_job, message))
             return None
         if self._is_late(began):
             return None
@@ -499,7 +376,7 @@ class Effects:
                     self._look(attempt.training_job)
             case Verdict.FAIL:
                 # No such training job: it was never created, or somebody deleted it.
-                self._changes.one(self._gone(job, attempt.training_job, answer.message))
+                self._changes.one(self.observing.gone(job, attempt.training_job, answer.message))
             case Verdict.NO_RIGHTS:
                 raise RightMissing(answer.message)
             case _:  # The intent stays here, too.
@@ -519,15 +396,7 @@ class Effects:
         except Unavailable:
             return
         if seen is not None:
-            self.observe(seen)
-
-    def _created(self, job: Job, checkpoints: str = "") -> Change | None:
-        assert job.attempt is not None
-        if job.attempt.created:
-            return None
-        place = checkpoints or job.attempt.checkpoints
-        attempt = replace(job.attempt, created=True, checkpoints=place)
-        return Change(before=job, after=replace(job, attempt=attempt))
+            self.observing.observe(seen)
 
     def _stop_sent(self, job: Job) -> Change | None:
         assert job.attempt is not None
@@ -536,134 +405,6 @@ class Effects:
             return None
         attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
         return Change(before=job, after=replace(job, attempt=attempt))
-
-    def _seen(self, job: Job, news: _News) -> Change | None:
-        assert job.attempt is not None
-        seen = news.seen
-        if seen.token is not None and seen.token != job.attempt.token:
-            return None  # A training job of the same name that belongs to somebody else.
-        now = self._clock.now()
-        at = min(max(seen.at, job.attempt.admitted_at), now)
-        if seen.phase.ended:
-            begun = self._with_lost_stop(_as_begun(job, seen, at), news)
-            ending = _ending(seen, job.attempt)
-            return self._end(begun, ending, at, news.shown(), news, quota=seen.quota)
-        if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
-            place = seen.checkpoints or job.attempt.checkpoints
-            attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
-            state = JobState.RUNNING if job.state is JobState.STARTING else job.state
-            after = replace(once_running(job), attempt=attempt, faults=0)
-            if state is not job.state:
-                after = move(after, state, at=now, message="")
-            return Change(before=job, after=after)
-        if seen.pending and job.attempt.pending_since is None:
-            attempt = replace(job.attempt, created=True, pending_since=at)
-            return Change(before=job, after=replace(job, attempt=attempt))
-        return self._created(job, seen.checkpoints)
-
-    def _with_lost_stop(self, job: Job, news: _News) -> Job:
-        """Return the job with its stop, which a restored table may not contain."""
-        seen = news.seen
-        if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
-            return job
-        restore = news.reads.last_restore
-        if restore is None or restore.restored_at > self._clock.now() + FAR_OFF:
-            return job
-        since = seen.running_since
-        return stopped_before_restore(job, restore, running_since=since, ended_at=seen.at)
-
-    def _end(
-        self,
-        job: Job,
-        ending: Ending,
-        at: int,
-        message: str,
-        news: _News | None = None,
-        *,
-        quota: ServiceQuota | None = None,
-    ) -> Change:
-        limit = quota.limit if quota else None
-        ended = after_end(job, ending, at=at, now=self._clock.now(), message=message, limit=limit)
-        attempt, after = ended.attempt, ended.job
-        if after.priority_class and not after.terminal:
-            reads = news.reads if news is not None else _Reads(self._store)
-            sharing = reads.configuration(self._clock.now()).sharing
-            after = demoted_by_time(after, classes_of(sharing.classes))
-        if news is not None:
-            place = news.seen.checkpoints or attempt.checkpoints
-            attempt = replace(attempt, artifact=news.seen.artifact, checkpoints=place)
-            if attempt.outcome in MAY_GO_ON:
-                attempt = news.reported(attempt)
-                after = replace(after, reports=after.reports or attempt.reported)
-            if after.terminal and after.group:
-                after = replace(after, metrics=news.metrics(attempt, matter=after.followed))
-        return Change(before=job, after=after, ended=attempt)
-
-    def _reported(self, attempt: Attempt) -> Attempt:
-        """The ended attempt with its script's last report. Reads once, and accepts any answer."""
-        if attempt.running_since is None:
-            return attempt
-        report = self._scripts.report(attempt)
-        return attempt if report is None else with_report(attempt, report)
-
-    def _metrics(self, seen: Observation, attempt: Attempt, *, matter: bool) -> Metrics:
-        """The final metrics of a group's member: the last report of its script, and the metrics
-        that SageMaker found in its output. An event may lack the latter: then this asks SageMaker
-        about a completed attempt that has no report.
-
-        `matter`: the metrics may end a sweep. Then this always asks SageMaker, and raises
-        Unavailable if SageMaker does not answer, or (for `REPORT_PATIENCE`) if the report cannot be
-        read. The end is then processed later."""
-        if attempt.running_since is None:
-            return ()
-        report = self._scripts.report(attempt)
-        late = self._clock.now() - seen.at >= REPORT_PATIENCE
-        if matter and report is None and attempt.checkpoints and not late:
-            raise Unavailable(f"the last report of {attempt.training_job} cannot be read now")
-        found = final_metrics(report.metrics) if report else {}
-        reported = dict(seen.metrics)
-        if not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
-            with suppress(NotUnderstood, *(() if matter else (Unavailable,))):
-                described = self._training.describe(seen.training_job)
-                reported = dict(described.metrics) if described else {}
-        return tuple(sorted({**found, **reported}.items())[:MOST_FINAL])
-
-
-class _Reads:
-    """What several jobs read: the given jobs' requests together, the configuration once."""
-
-    def __init__(self, store: Store, names: Sequence[str] = ()) -> None:
-        self._store = store
-        self._requests: Mapping[str, Request] = {}
-        if len(names) > 1:
-            with suppress(SlotQError):  # Each create reads its own then.
-                self._requests = store.jobs.requests(names)
-        self._configuration: tuple[int, Configuration] | None = None
-
-    def request(self, job: str) -> Request:
-        """Return the job's request, which stays as it is while the job starts."""
-        return self._requests.get(job) or self._store.jobs.request(job)
-
-    @cached_property
-    def last_restore(self) -> Restore | None:
-        return self._store.repair.last_restore()
-
-    def configuration(self, now: int) -> Configuration:
-        """Return the configuration, as of at most `CONFIRM_WITHIN` ago."""
-        if self._configuration is None or now - self._configuration[0] >= CONFIRM_WITHIN:
-            self._configuration = now, self._store.configuration.read()
-        return self._configuration[1]
-
-
-def _shown(job: str, message: str, reads: _Reads) -> str:
-    """Return SageMaker's text without secrets; empty if the request cannot be read, because the
-    secrets in the text are then unknown."""
-    if not message:
-        return ""
-    try:
-        return without_secrets(message, reads.request(job))
-    except (NoSuchJob, NotUnderstood):
-        return ""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -707,44 +448,11 @@ class _Done:
         )
 
 
-def _as_begun(job: Job, seen: Observation, at: int) -> Job:
-    """Return the job with the start of its running time. Events may be lost: then only the news of
-    the end (`at`, ms) contains the start."""
-    if job.attempt is None or job.attempt.running_since is not None or seen.running_since is None:
-        return job
-    since = min(max(seen.running_since, job.attempt.admitted_at), at)
-    return replace(job, attempt=replace(job.attempt, running_since=since))
-
-
 def checkpoints_of(request: Request) -> str:
     """The S3 URI of the request's checkpoints; empty if it has none."""
     config = request.get("CheckpointConfig")
     place = config.get("S3Uri") if isinstance(config, Mapping) else None
     return place if isinstance(place, str) else ""
-
-
-def _answer_in(seen: Observation) -> CallResult:
-    """Return what an observed failure says about the pool, as the answer to its create would."""
-    return CallResult(
-        verdict=seen.verdict, message=seen.message, quota=seen.quota, action=seen.action
-    )
-
-
-def _failure(verdict: Verdict, quota: ServiceQuota | None, attempt: Attempt) -> Ending:
-    if verdict is Verdict.BACK_OFF and is_of_the_job(quota, attempt):
-        return Ending.OTHER_QUOTA
-    return _FAILURES.get(verdict, Ending.FAILED)
-
-
-def _ending(seen: Observation, attempt: Attempt) -> Ending:
-    match seen.phase:
-        case Phase.COMPLETED:
-            return Ending.COMPLETED
-        case Phase.STOPPED:
-            return Ending.STOPPED
-    if seen.max_runtime:
-        return Ending.MAX_RUNTIME
-    return _failure(seen.verdict, seen.quota, attempt)
 
 
 def _needs_create(job: Job) -> bool:

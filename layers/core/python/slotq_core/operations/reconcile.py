@@ -203,7 +203,8 @@ class _Run:
                 if missed and job.attempt and self._expects(job.name, job.attempt.training_job):
                     yield missed
             return
-        for (job, answer), outcome in zip(answers, self.effects.take_in(answers), strict=True):
+        outcomes = self.effects.observing.take_in(answers)
+        for (job, answer), outcome in zip(answers, outcomes, strict=True):
             missed = _missed(job, answer)
             if isinstance(outcome, SlotQError):
                 yield _not_examined(job.name, outcome)

@@ -7,7 +7,13 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from slotq_core.model.caller_limits import NOTHING_USED, CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.model.callers.limits import (
+    NOTHING_USED,
+    CallerLimits,
+    CallerUse,
+    OpenLine,
+    QueueUse,
+)
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter

@@ -1,5 +1,6 @@
 """The life of attempts.
 
+observing        what news of a training job, or its end, changes for the job
 attempt_changes  changes jobs while an attempt is live, many in one transaction
 listening        reads reports of training scripts that may change a decision
 suspends         asks scripts to release their slots, and decides when a grace is over
