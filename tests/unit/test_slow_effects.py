@@ -16,7 +16,7 @@ from slotq_core.errors import Conflict
 from slotq_core.model.attempts import StopCause, StopOrder
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
-from slotq_core.operations import effects
+from slotq_core.operations.attempts import observing
 from slotq_core.operations.effects import HANDLER_LIFETIME, LONGEST_EFFECT, SLOW
 from slotq_core.operations.passes import PASS_BUDGET
 from slotq_core.ports.stored import Change
@@ -193,7 +193,7 @@ def test_a_refusal_is_read_once_even_if_others_change_the_job(monkeypatch):
         read.append(text)
         return text
 
-    monkeypatch.setattr(effects, "without_secrets", counted)
+    monkeypatch.setattr(observing, "without_secrets", counted)
     world, _ = with_slow()
     world.submit("job1")
     commit, conflicts = world.store.decisions.commit, [3]
