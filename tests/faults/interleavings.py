@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -85,7 +85,9 @@ class Baton(Gate):
         self._me = threading.local()
         self._committing: set[int] = set()
         self._refused: int | None = None
-        """The handlers that have just met another's transaction."""
+        """The handler that has just met another's transaction."""
+        self._refusals: Counter[int] = Counter()
+        """By handler, how often in a row it has met one."""
         self.errors: list[BaseException] = []
         self.switches: list[str] = []
 
@@ -121,10 +123,13 @@ class Baton(Gate):
         if me is None or len(self._alive) < 2:
             return
         if self._refused == me:
-            # A transaction ends within milliseconds, so a handler that has met it does not
-            # loop meanwhile.
+            # A transaction ends within milliseconds, so a handler that has met it tries once more
+            # meanwhile at most.
             self._refused = None
-            able = sorted(self._alive, key=lambda n: (n not in self._committing, n == me))
+            ends_first = self._refusals[me] > 1 and self._committing - {me}
+            able = sorted(
+                ends_first or self._alive, key=lambda n: (n not in self._committing, n == me)
+            )
             chosen = self._schedule.choose(able, None)
         else:
             chosen = self._schedule.choose(list(self._alive), me)
@@ -145,11 +150,15 @@ class Baton(Gate):
         self.switches.append(f"[{call.invocation.number}] {call}")
         more = {"during": self._commit} if call.operation == "transact_write_items" else {}
         try:
-            return call.do(**more)
+            answer = call.do(**more)
         except ClientError as error:
             if "TransactionConflict" in str(error):
                 self._refused = self._me.number
+                self._refusals[self._me.number] += 1
             raise
+        if more:
+            self._refusals[self._me.number] = 0
+        return answer
 
 
 Handler = Callable[[World], None]
