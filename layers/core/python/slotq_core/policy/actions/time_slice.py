@@ -57,8 +57,11 @@ class TimeSlices:
         """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
         if room.pool.time_slice is None or job.group in self.state.gangs:
             return
-        alike = [other for other in room.jobs.running(job.project) if _alike(other, job)]
-        held = slots_held(room, job) if alike else Counter[str]()
+        own = rank(job)
+        alike = [other for other in room.jobs.running(job.project) if rank(other) == own]
+        if not alike:
+            return
+        held = slots_held(room, job)
         mine = held[job.person]
         for other in alike:
             end = self._slice_ends(job, other, room)
@@ -68,10 +71,10 @@ class TimeSlices:
 
     def over(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates whose slice is over and that may yield to the job now."""
-        found = []
+        found, own = [], rank(job)
         for candidate in room.jobs.candidates(job.project):
             other = candidate.places[0][0]
-            if self._yields(other, job):
+            if candidate.rank == own and self._yields(other, job):
                 end = self._slice_ends(job, other, room)
                 if end is not None and end <= self.state.now:
                     found.append(candidate)
@@ -145,8 +148,9 @@ class TimeSlices:
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
     """Slots held, claimed or awaited in this pool, by user, for the job's project and rank."""
     held: Counter[str] = Counter()
+    own = rank(job)
     for other in (*room.jobs.running(job.project), *room.claims.values(), *room.awaiting):
-        if other.project == job.project and rank(other) == rank(job):
+        if other.project == job.project and rank(other) == own:
             held[other.person] += other.demand.slots
     return held
 

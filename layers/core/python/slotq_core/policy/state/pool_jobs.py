@@ -93,6 +93,8 @@ class PoolJobs:
 
     def below(self, than: Rank, project: str) -> Demand:
         """The amounts that the project's candidates of a lower rank would free here."""
+        if project not in self._running:
+            return NOTHING
         known = self._below.setdefault(project, {})
         if than not in known:
             rank_of = self._rank if self._gangs else rank
