@@ -32,7 +32,7 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
 def known_times(
     job: Job, entry: int, room: PoolRoom, slices: TimeSlices
 ) -> list[tuple[TimeCause, int | None]]:
-    """Times (ms), also past ones, that matter to a job that waits for the pool; None: never.
+    """Times (ms), some of them past, that matter to a job that waits for the pool; None: never.
     `entry`: when (ms) the job counts as having entered."""
     times = [*room.times, (TimeCause.RESERVE_AFTER, due_at(entry, room))]
     if room.rights:
@@ -42,5 +42,5 @@ def known_times(
     if room.jobs.protections:
         times.append((TimeCause.MIN_RUNTIME, protection_ends(job, room)))
     if room.pool.time_slice is not None:
-        times += [(TimeCause.TIME_SLICE, end) for _, end in slices.ends(job, room)]
+        times += [(TimeCause.TIME_SLICE, end) for _, end in slices.ends_to_come(job, room)]
     return times

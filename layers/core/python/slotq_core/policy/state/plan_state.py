@@ -6,6 +6,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -124,10 +125,10 @@ class PlanState:
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:
         """By project."""
-        found: dict[str, list[WaitingLine]] = {}
+        found: dict[str, list[WaitingLine]] = defaultdict(list)
         for line in self.lines:
             if line.jobs:
-                found.setdefault(line.jobs[0].project, []).append(line)
+                found[line.jobs[0].project].append(line)
         return found
 
     def waits(self, project: str) -> Iterator[Job]:

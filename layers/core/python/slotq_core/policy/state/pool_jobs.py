@@ -63,7 +63,7 @@ class PoolJobs:
 
     def running(self, project: str) -> Collection[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
-        return self._running.get(project, {}).values()
+        return self._running[project].values() if project in self._running else ()
 
     def everyone(self) -> Iterator[Job]:
         """The jobs of all projects."""

@@ -79,8 +79,8 @@ class Revisit:
     def _by_cause(self, job: Job) -> Iterator[Iterable[Head]]:
         state = self._state
         if job.claim or state.shares.has_share(job):
-            above = self._blocked.of_project(job.project)
-            yield [head for head in above if rank(head.job) > rank(job)]
+            own, above = rank(job), self._blocked.of_project(job.project)
+            yield [head for head in above if rank(head.job) > own]
         for project in dict.fromkeys(victim.project for victim, _ in state.evicted):
             if project != job.project:
                 theirs = self._blocked.of_project(project)
