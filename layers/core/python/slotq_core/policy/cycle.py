@@ -82,14 +82,13 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     explain_incomplete_gangs(state)
     explain_spent_budgets(state)
     while True:
-        state.begin_turn()
+        before = state.begin_turn()
         head = turns.next()
         if head is None and turns.try_again(revisit.at_the_end() or tried_last(state, turns)):
             continue
         if head is None or state.decided.moves_place_of(head.job):
             break
         question.look(head.job)
-        before = state.journal.checkpoint()
         served = _visit(steps, head.job)
         if is_to_be_read(state, question, head.job, served=served):
             state.journal.rollback(before)
@@ -121,10 +120,12 @@ def _visit(steps: Steps, job: Job) -> bool:
     if not has_prospects(job, rooms, steps):
         return blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)
+    may_evict = gang is None  # A member that joins a running gang evicts no jobs.
+    if not (admitting or job.claim):  # A time slice may end in a pool that drains.
+        return (may_evict and steps.take_turn(job, rooms)) or blocked(steps, job, rooms)
     within_limits = [room for room in admitting if eligible.within_bounds(job, room)]
     if job.claim and job.claim.moved and steps.go_to_destination(job, rooms, within_limits):
         return True
-    may_evict = gang is None  # A member that joins a running gang evicts no jobs.
     # A preemption may make room under a limit, and a time slice in a pool that drains. So these
     # two steps get more rooms.
     may_evict_in = steps.with_rights(job, within_limits)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -166,11 +167,11 @@ def in_lines(
 ) -> list[WaitingLine]:
     """Group jobs into lines, each in the policy's order. A claimant and a stand-in are each a line
     of their own. `behind` and `unread`: as in a `Snapshot`."""
-    lines: dict[Line, list[Job]] = {}
+    lines: dict[Line, list[Job]] = defaultdict(list)
     alone = []
     for job in waiting:
         if job.claim is None and job.name not in unread:
-            lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
+            lines[Line.of(job, by_user=by_user)].append(job)
         else:
             alone.append([job])
     for line in (members for members in lines.values() if len(members) > 1):

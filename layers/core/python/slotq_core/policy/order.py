@@ -83,10 +83,10 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
     """The sort key of the order within a project. It ends in the name, so there are no ties."""
     workload, priority = rank(job)
     entry = job.entry_time
-    yielded = entry - 1
-    if yields:
-        last = last_yield(job.project, job.person, (workload, priority), yields)
-        yielded = yielded if last is None else last
+    if not yields:
+        return (-workload, -priority, entry, False, entry, job.name)
+    last = last_yield(job.project, job.person, (workload, priority), yields)
+    yielded = entry - 1 if last is None else last
     return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)
 
 

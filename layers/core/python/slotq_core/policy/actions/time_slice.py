@@ -17,7 +17,7 @@ See docs/policy-decisions.md#time-slices.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
@@ -50,28 +50,31 @@ class TimeSlices:
 
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
-        ends = ((other, end) for other, end in self.ends(job, room) if self._yields(other, job))
-        return {other.name: end for other, end in ends if end > self.state.now}
+        ends = self.ends_to_come(job, room)
+        return {other.name: end for other, end in ends if self._yields(other, job)}
 
-    def ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
-        """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
+    def ends_to_come(self, job: Job, room: PoolRoom) -> list[tuple[Job, int]]:
+        """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`, if
+        that is still to come."""
         if room.pool.time_slice is None or job.group in self.state.gangs:
-            return
-        alike = [other for other in room.jobs.running(job.project) if _alike(other, job)]
-        held = slots_held(room, job) if alike else Counter[str]()
-        mine = held[job.person]
-        for other in alike:
-            end = self._slice_ends(job, other, room)
-            protection, _ = room.jobs.protections.get(other.name, (end, other))
-            if held[other.person] > mine and end and protection:
-                yield other, max(end, protection)
+            return []
+        own, now = rank(job), self.state.now
+        ends = [
+            (other, end)
+            for other in room.jobs.running(job.project)
+            if rank(other) == own and (end := self._protected_until(job, other, room)) > now
+        ]
+        if not ends:  # Counting the slots held costs more.
+            return []
+        held = slots_held(room, job)
+        return [(other, end) for other, end in ends if held[other.person] > held[job.person]]
 
     def over(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates whose slice is over and that may yield to the job now."""
-        found = []
+        found, own = [], rank(job)
         for candidate in room.jobs.candidates(job.project):
             other = candidate.places[0][0]
-            if self._yields(other, job):
+            if candidate.rank == own and self._yields(other, job):
                 end = self._slice_ends(job, other, room)
                 if end is not None and end <= self.state.now:
                     found.append(candidate)
@@ -122,13 +125,20 @@ class TimeSlices:
                 held[other.person] += other.demand.slots
         return held
 
+    def _protected_until(self, job: Job, other: Job, room: PoolRoom) -> int:
+        """When (ms) the later of the other job's slice and `min_runtime` ends; 0: never."""
+        end = self._slice_ends(job, other, room)
+        protection, _ = room.jobs.protections.get(other.name, (end, other))
+        return max(end, protection) if end and protection else 0
+
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
         """When (ms) the other job's slice ends towards this job; None: it has none. It begins at
         the other job's start, or when this job's user last yielded, if later."""
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
-        yielded = last_yield(job.project, job.person, rank(job), self.state.yields)
+        yields = self.state.yields
+        yielded = last_yield(job.project, job.person, rank(job), yields) if yields else None
         return max(since, yielded or since) + room.pool.time_slice
 
     def _yields(self, other: Job, job: Job) -> bool:
@@ -145,8 +155,9 @@ class TimeSlices:
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
     """Slots held, claimed or awaited in this pool, by user, for the job's project and rank."""
     held: Counter[str] = Counter()
+    own = rank(job)
     for other in (*room.jobs.running(job.project), *room.claims.values(), *room.awaiting):
-        if other.project == job.project and rank(other) == rank(job):
+        if other.project == job.project and rank(other) == own:
             held[other.person] += other.demand.slots
     return held
 

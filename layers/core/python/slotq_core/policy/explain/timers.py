@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
@@ -33,16 +31,16 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
 
 def known_times(
     job: Job, entry: int, room: PoolRoom, slices: TimeSlices
-) -> Iterator[tuple[TimeCause, int | None]]:
-    """Times (ms), also past ones, that matter to a job that waits for the pool; None: never.
+) -> list[tuple[TimeCause, int | None]]:
+    """Times (ms), some of them past, that matter to a job that waits for the pool; None: never.
     `entry`: when (ms) the job counts as having entered."""
-    yield from room.times
-    yield TimeCause.RESERVE_AFTER, due_at(entry, room)
+    times = [*room.times, (TimeCause.RESERVE_AFTER, due_at(entry, room))]
     if room.rights:
-        yield TimeCause.RIGHTS, room.rights.tried_again(job)
+        times.append((TimeCause.RIGHTS, room.rights.tried_again(job)))
     if room.pool.name in job.refused_in:
-        yield TimeCause.OTHER_QUOTA, no_eviction_until(job)
+        times.append((TimeCause.OTHER_QUOTA, no_eviction_until(job)))
     if room.jobs.protections:
-        yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
-    for _, end in slices.ends(job, room):
-        yield TimeCause.TIME_SLICE, end
+        times.append((TimeCause.MIN_RUNTIME, protection_ends(job, room)))
+    if room.pool.time_slice is not None:
+        times += [(TimeCause.TIME_SLICE, end) for _, end in slices.ends_to_come(job, room)]
+    return times

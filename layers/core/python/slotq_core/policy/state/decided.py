@@ -36,8 +36,8 @@ class Decided:
         self.decisions[name], self._taken_at[name] = decision, at
 
     def undecide(self, name: str) -> None:
-        decision = self.decisions.pop(name, None)
-        if decision is not None:
+        if name in self.decisions:
+            decision = self.decisions.pop(name)
             self._journal.record(self._take_again, name, decision, self._taken_at[name])
 
     def _take_again(self, name: str, decision: Decision, at: int) -> None:
@@ -72,8 +72,12 @@ class Decided:
 
     def wake(self, moments: Iterable[int | None], now: int) -> None:
         """Bring `wake_at` forward to the earliest of these times that is still to come."""
-        ahead = [at for at in (*moments, self.wake_at) if at is not None and at > now]
-        self._journal.set(self, "wake_at", min(ahead, default=None))
+        earliest = self.wake_at
+        for at in moments:
+            if at is not None and at > now and (earliest is None or at < earliest):
+                earliest = at
+        if earliest != self.wake_at:
+            self._journal.set(self, "wake_at", earliest)
 
 
 def _turns_of(job: Job) -> tuple[str, str, Rank]:

@@ -95,7 +95,9 @@ class Eligibility:
         )
 
     def _admits(self, room: PoolRoom, job: Job) -> bool:
-        return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))
+        if room.drain and self.closed_to(job, room):  # Where pools drain, most jobs are kept out.
+            return False
+        return not (room.unavailable or room.rights.keeps_out(job))
 
     def _joins_evicted_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""

@@ -6,6 +6,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -87,32 +88,32 @@ class PlanState:
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
 
-    def begin_turn(self) -> None:
+    def begin_turn(self) -> int:
+        """Begin a turn. Return the checkpoint before it."""
         self._turn_began = self.journal.checkpoint()
         if self.lost:
             self.journal.set(self, "lost", [])
         if self.evicted:
             self.journal.set(self, "evicted", [])
+        return self._turn_began
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
         """The existing rooms that the job's project may use and that no bar closes to the job, in
         the job's order. After a refusal those that have not refused it lately, if one could hold
         it, else all; those that refused it last come last."""
         key = (job.pools, job.refused_in)
-        rooms = self._rooms_of.get(key)
-        if rooms is None:
+        if key not in self._rooms_of:
             last = {name: place for place, name in enumerate(job.refused_in, start=1)}
             names = sorted(job.pools, key=lambda name: last.get(name, 0))
-            rooms = [self.rooms[name] for name in names if name in self.rooms]
-            self._rooms_of[key] = rooms
+            self._rooms_of[key] = [self.rooms[name] for name in names if name in self.rooms]
+        rooms = self._rooms_of[key]
         if self.accounts.are_shut:
             rooms = [room for room in rooms if self.accounts.open_to(job, room.pool.name)]
         if job.refused_in:
             rooms = self._without_refusing(job, rooms)
-        shut = self.barred.get(job.name)
-        if self.tries_last or not shut:
+        if self.tries_last or job.name not in self.barred:
             return rooms
-        return [room for room in rooms if room.pool.name not in shut]
+        return [room for room in rooms if room.pool.name not in self.barred[job.name]]
 
     def _without_refusing(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
         open_to = [r for r in rooms if not takes_only_free_slots(job, r.pool.name, self.now)]
@@ -124,10 +125,10 @@ class PlanState:
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:
         """By project."""
-        found: dict[str, list[WaitingLine]] = {}
+        found: dict[str, list[WaitingLine]] = defaultdict(list)
         for line in self.lines:
             if line.jobs:
-                found.setdefault(line.jobs[0].project, []).append(line)
+                found[line.jobs[0].project].append(line)
         return found
 
     def waits(self, project: str) -> Iterator[Job]:
@@ -225,6 +226,8 @@ class PlanState:
     def _turn_takers(self, lines: Iterable[WaitingLine]) -> list[WaitingLine]:
         """The lines whose jobs take turns. A gang that can start is a line with one
         representative."""
+        if not self.gangs:
+            return [*lines]
         single = []
         for line in lines:
             gang = self.gangs.get(line.jobs[0].group)

@@ -63,7 +63,7 @@ class PoolJobs:
 
     def running(self, project: str) -> Collection[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
-        return self._running.get(project, {}).values()
+        return self._running[project].values() if project in self._running else ()
 
     def everyone(self) -> Iterator[Job]:
         """The jobs of all projects."""
@@ -93,6 +93,8 @@ class PoolJobs:
 
     def below(self, than: Rank, project: str) -> Demand:
         """The amounts that the project's candidates of a lower rank would free here."""
+        if project not in self._running:
+            return NOTHING
         known = self._below.setdefault(project, {})
         if than not in known:
             rank_of = self._rank if self._gangs else rank

@@ -5,7 +5,7 @@ A pool may drain for the job, the turn may count as a failed attempt, and the jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
@@ -134,21 +134,26 @@ def explain_spent_budgets(state: PlanState) -> None:
             state.decided.say(job, state.budgets.reason(job.project))
 
 
-def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None:
+def _drain(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom | None:
     """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
     or whose demand alone exceeds its project's fair share, drains nothing." For a gang the demand
     of all its members counts. A job ahead for which a pool drains keeps the pool."""
-    state, eligible, entry = steps.state, steps.rules.eligible, entered(job, steps.state.yields)
-    due = [room for room in rooms if (at := due_at(entry, room)) is not None and at <= state.now]
+    state, eligible = steps.state, steps.rules.eligible
+    admitting = eligible.admitting(job, rooms)
+    if not admitting:
+        return None
+    entry = entered(job, state.yields)
     may_drain = [
         room
-        for room in eligible.admitting(job, due)
-        if job.demand.within(room.size)
+        for room in admitting
+        if (at := due_at(entry, room)) is not None
+        and at <= state.now
+        and job.demand.within(room.size)
         and not takes_only_free_slots(job, room.pool.name, state.now)
         and state.shares.could_ever_hold(eligible.with_gang(job, room.pool.name), room.pool.name)
         and eligible.within_bounds(job, room)
     ]
-    return pool_to_drain(job, may_drain)
+    return pool_to_drain(job, may_drain) if may_drain else None
 
 
 def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
@@ -192,6 +197,8 @@ def _count_failed_attempt(state: PlanState, jobs: Sequence[Job], why: Reason) ->
 
 def _counts_attempts(state: PlanState, job: Job) -> bool:
     """Whether a blocked turn is a failed attempt, unless the job would join its running gang."""
-    settings, gang = state.snapshot.scheduler, state.gangs.get(job.group)
-    counted = settings is not None and settings.max_schedule_count is not None
-    return counted and not (gang and gang.runs)
+    settings = state.snapshot.scheduler
+    if settings is None or settings.max_schedule_count is None:
+        return False
+    gang = state.gangs.get(job.group)
+    return not (gang and gang.runs)

@@ -20,11 +20,16 @@ from slotq_core.policy.turn.steps import Steps
 
 
 def has_prospects(job: Job, rooms: Sequence[PoolRoom], steps: Steps) -> bool:
-    """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
-    if _finds_room(job, rooms, steps.state):
+    """Whether a room has enough free or coming slots, allows moves, or holds a possible victim.
+    Where a pool drains for a job ahead, only a time slice may serve this one."""
+    closed_to, over = steps.rules.eligible.closed_to, steps.rules.slices.over
+    entered = [room for room in rooms if not (room.drain and closed_to(job, room))]
+    if _finds_room(job, entered, steps.state):
         return True
-    over = steps.rules.slices.over
-    return any(room.pool.time_slice is not None and over(job, room) for room in rooms)
+    for room in rooms:  # noqa: SIM110 most turns pass here
+        if room.pool.time_slice is not None and over(job, room):
+            return True
+    return False
 
 
 def might_gain(job: Job, rooms: Sequence[PoolRoom], state: PlanState) -> bool:
@@ -37,22 +42,22 @@ def might_gain(job: Job, rooms: Sequence[PoolRoom], state: PlanState) -> bool:
 
 def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     """Whether a step before the time slices may find anything."""
-    own, accounts = rank(job), state.accounts
+    own, demand, accounts = rank(job), job.demand, state.accounts
     mine: Chain = ()
     reclaims = False
     for room in rooms:
         both, pool = room.both, room.pool
-        if job.demand.within(both) and room.fits_soon(job):
+        if demand.within(both) and room.fits_soon(job):
             return True
         if pool.consolidate:
             return True
         lower = room.jobs.below(own, job.project)
-        if lower is not NOTHING and job.demand.within(both + lower):
+        if lower is not NOTHING and demand.within(both + lower):
             return True
         chain = accounts.of(job, pool.name)
         if chain is not mine:  # Most pools count in the same accounts.
             mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, job.demand):
+        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, demand):
             return True
     return False
 

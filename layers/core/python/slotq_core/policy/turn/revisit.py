@@ -70,8 +70,8 @@ class Revisit:
         beneficiary needs. Slots still coming free start no job, so others need not be asked."""
         state = self._state
         pools = [pool for pool in sorted(state.surplus) if state.rooms[pool].both.slots > 0]
-        heads = (head for pool in pools for head in self._blocked.in_pool(pool))
-        able = [head for head in heads if self._could_evict_a_start(head.job)]
+        heads = {head.job.name: head for pool in pools for head in self._blocked.in_pool(pool)}
+        able = [head for head in heads.values() if self._could_evict_a_start(head.job)]
         if able:
             state.journal.set(state, "surplus", set())
         return able
@@ -79,8 +79,8 @@ class Revisit:
     def _by_cause(self, job: Job) -> Iterator[Iterable[Head]]:
         state = self._state
         if job.claim or state.shares.has_share(job):
-            above = self._blocked.of_project(job.project)
-            yield [head for head in above if rank(head.job) > rank(job)]
+            own, above = rank(job), self._blocked.of_project(job.project)
+            yield [head for head in above if rank(head.job) > own]
         for project in dict.fromkeys(victim.project for victim, _ in state.evicted):
             if project != job.project:
                 theirs = self._blocked.of_project(project)
@@ -114,7 +114,7 @@ class Revisit:
         return [
             head
             for head in self._blocked.in_pool(room.pool.name)
-            if head.job.project in projects or head.job.group or not head.job.demand.slots
+            if head.job.project in projects or head.job.group or "slots" not in head.job.demand
         ]
 
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
@@ -138,8 +138,8 @@ class Revisit:
         lowest = self._state.lowest_started
         if job.project in lowest and lowest[job.project] < rank(job):
             return True
-        others = lowest.keys() - {job.project}
-        return any(self._state.entitled.projects(job, pool, others) for pool in job.pools)
+        others, accounts = lowest.keys() - {job.project}, self._state.accounts
+        return any(givers(job, pool, others, accounts) for pool in job.pools)
 
     def _may_exceed(self, job: Job) -> bool:
         """Whether the job exceeds its share in a pool, and no other project is below its own."""
@@ -174,7 +174,8 @@ class Revisit:
         state = self._state
         gang = state.gangs.get(job.group)
         jobs = gang.in_service_order if gang and not gang.runs else [job]
-        if any(other.name in state.decided.dropped for other in jobs):
+        dropped = state.decided.dropped
+        if dropped and any(other.name in dropped for other in jobs):
             return False
         return any(might_gain(other, state.rooms_of(other), state) for other in jobs)
 

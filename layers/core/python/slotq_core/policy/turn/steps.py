@@ -151,7 +151,7 @@ class Steps:
             self.state.decided.wake([no_eviction_until(job)], self.state.now)
         if timed:
             entry, slices = entered(job, self.state.yields), self.rules.slices
-            moments = (at for room in timed for _, at in known_times(job, entry, room, slices))
+            moments = [at for room in timed for _, at in known_times(job, entry, room, slices)]
             self.state.decided.wake(moments, self.state.now)
 
     def _move(self, found: Moves) -> list[tuple[Job, Claim]]:

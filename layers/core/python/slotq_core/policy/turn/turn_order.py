@@ -18,7 +18,7 @@ from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.order import Position, position
 from slotq_core.policy.plan import Found, Need
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.state.quotas.account import Account
+from slotq_core.policy.state.quotas.account import Account, Chain
 
 Key = tuple[Any, ...]
 
@@ -70,12 +70,16 @@ class BlockedHeads:
         self._of_project: dict[str, dict[str, Head]] = defaultdict(dict)
 
     def add(self, head: Head) -> None:
-        for heads in self._kept_in(head):
-            heads[head.job.name] = head
+        job = head.job
+        self._heads[job.name] = self._of_project[job.project][job.name] = head
+        for pool in job.pools:
+            self._in_pool[pool][job.name] = head
 
     def remove(self, head: Head) -> None:
-        for heads in self._kept_in(head):
-            del heads[head.job.name]
+        job = head.job
+        del self._heads[job.name], self._of_project[job.project][job.name]
+        for pool in job.pools:
+            del self._in_pool[pool][job.name]
 
     def everyone(self) -> Iterable[Head]:
         return self._heads.values()
@@ -86,10 +90,6 @@ class BlockedHeads:
 
     def of_project(self, project: str) -> Iterable[Head]:
         return self._of_project[project].values()
-
-    def _kept_in(self, head: Head) -> list[dict[str, Head]]:
-        pools = map(self._in_pool.__getitem__, head.job.pools)
-        return [self._heads, self._of_project[head.job.project], *pools]
 
 
 class TurnOrder:
@@ -117,8 +117,8 @@ class TurnOrder:
         """By project, the department in which the project is ranked."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
-        self._first: tuple[str, Job] | None = None
-        """The project that is first, and the job by which it was ranked there."""
+        self._first: tuple[str, Job, Chain] | None = None
+        """The project that is first, and the job and accounts by which it was ranked there."""
 
     def next(self) -> Head | None:
         """The head whose turn it is; None when no turn is left. The caller then blocks it, goes on
@@ -128,7 +128,7 @@ class TurnOrder:
             self._rank_again(moved)
         if self._first is None:
             return None
-        first, _ = self._first
+        first = self._first[0]
         self._stale.add(first)
         return self._heads[first].pop(0)
 
@@ -198,15 +198,15 @@ class TurnOrder:
         """Whether the first project need not be ranked again: only its heads have changed, and its
         next job asks for no more than the one by which it was ranked. A smaller demand makes no
         project or department less deprived."""
-        if self._first is None or len(self._stale) > 1:
+        if self._first is None:
             return False
-        project, ranked = self._first
-        if project not in self._stale or not self._heads[project]:
+        project, ranked, chain = self._first
+        if self._stale != {project} or not self._heads[project]:
             return False
         job = self._heads[project][0].job
         if job.claim or ranked.claim or not job.demand.within(ranked.demand):
             return False
-        return self._accounts.of(job, job.pools[0]) is self._accounts.of(ranked, ranked.pools[0])
+        return self._accounts.of(job, job.pools[0]) is chain
 
     def _rank_again(self, moved: Mapping[str, str]) -> None:
         """Rank the projects and departments again whose keys may have changed."""
@@ -217,8 +217,10 @@ class TurnOrder:
             self._place_department(department)
         self._stale.clear()
         top = self._departments.first()
-        first = None if top is None else self._first_of(top)
-        self._first = None if first is None else (first, self._heads[first][0].job)
+        self._first = None
+        if top is not None and (first := self._first_of(top)) is not None:
+            job = self._heads[first][0].job
+            self._first = first, job, self._accounts.of(job, job.pools[0])
 
     def _place_project(self, project: str, departments: set[str]) -> None:
         """Rank the project again. Add to `departments` those whose own rank may change with it."""

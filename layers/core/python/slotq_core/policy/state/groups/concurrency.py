@@ -13,7 +13,7 @@ See docs/policy-decisions.md#attempts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
@@ -92,9 +92,14 @@ def wanting(snapshot: Snapshot, lines: Iterable[WaitingLine]) -> Iterator[tuple[
     than it may have at once. In a sweep of several projects each project counts by itself, so that
     no share depends on whose jobs start first."""
     sweeps = _sweeps(snapshot)
-    if not sweeps:
-        yield from ((line.jobs[0], len(line)) for line in lines)
-        return
+    if sweeps:
+        return _wanting_with_sweeps(snapshot, lines, sweeps)
+    return ((line.jobs[0], len(line.jobs) + line.behind) for line in lines)
+
+
+def _wanting_with_sweeps(
+    snapshot: Snapshot, lines: Iterable[WaitingLine], sweeps: Mapping[str, int]
+) -> Iterator[tuple[Job, int]]:
     held = Counter((job.group, job.project) for job in _holders(snapshot))
     kept_back = set()
     members = (job for job in snapshot.waiting if job.group in sweeps and job.claim is None)

@@ -118,7 +118,12 @@ class Accounts:
             self._open(snapshot, lines, beyond_budget)
 
     def of(self, job: Job, pool: str) -> Chain:
-        return self._of_pool.get(pool, self._elsewhere).get(job.project, ())
+        if not self._projects:
+            return ()
+        try:  # Each turn asks several times, and nearly every job has accounts in its pools.
+            return self._of_pool[pool][job.project]
+        except KeyError:
+            return self.book(pool).get(job.project, ())
 
     def book(self, pool: str) -> Mapping[str, Chain]:
         """The accounts that count the pool, by project."""

@@ -118,16 +118,13 @@ def asked_in(
         for project, pool, held in _coming_back(snapshot):
             for scope in scopes_of([pool]):
                 yield (project, scope), held, 1
-        for (project, scopes, demand), count in alike.items():
-            for scope in scopes:
-                yield (project, scope), demand, count
+        for job, count in wanting(snapshot, lines):
+            usable = job.pools
+            if shut:
+                usable = tuple(name for name in usable if (job.project, name) not in shut)
+            for scope in scopes_of(usable) if usable else ():
+                yield (job.project, scope), job.demand, count
 
-    alike: dict[tuple[str, Sequence[str], Demand], int] = defaultdict(int)
-    for job, count in wanting(snapshot, lines):
-        usable = job.pools
-        if shut:
-            usable = tuple(name for name in usable if (job.project, name) not in shut)
-        alike[job.project, scopes_of(usable) if usable else (), job.demand] += count
     return Demand.totals(asking())
 
 
