@@ -19,8 +19,8 @@ from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
 from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.record import Record
-from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
-from slotq.simulate.scenario.sections import JobSpec
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining

@@ -11,7 +11,9 @@ from slotq.simulate.scenario import contents
 from slotq.simulate.scenario.contents import Contents
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.dependencies import circle
-from slotq_core.admission.requirements import divided
+from slotq_core.admission.instance_contents import misdeclared, properties_of
+from slotq_core.admission.requirements import needs_of
+from slotq_core.errors import Refused
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
@@ -124,22 +126,39 @@ def _comes_later(member: JobSpec, job: JobSpec) -> bool:
     return member.submit_at > job.submit_at
 
 
+def pools_declare_what_instances_contain(scenario: Contents) -> Iterator[DocumentFault]:
+    for place, spec in enumerate(scenario.pools):
+        if not spec.instance_type:
+            continue
+        for fault in misdeclared(spec.pool):
+            key = "capacity" if fault.setting == "resources" else fault.setting
+            yield DocumentFault(("pools", place, key, fault.name), f"the pool {fault.said}")
+
+
 def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
-    room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
-    properties = {pool.name: pool.properties for pool in scenario.pools}
+    pools = {spec.name: spec.pool for spec in scenario.pools}
+    room = {pool.name: pool.capacity - pool.foreign for pool in pools.values()}
     for place, job in enumerate(scenario.jobs):
         if job.at is None or job.running_since is None:
             continue
         for pool, asked in job.held_in(job.at).items():
             if pool not in room:
                 continue
-            needed, required = divided(asked, scenario.property_names)
-            for name in required:
-                if required[name] > (has := properties[pool][name]):
-                    message = f"needs {name} of {required[name]}, but pool '{pool}' has {has}"
-                    yield DocumentFault(
-                        ("jobs", place, "running_since"), f"job '{job.name}' {message}"
-                    )
+            named = [pools[pool]]
+            try:
+                needs = needs_of(asked, (), pools=[*pools.values()], named=named)
+            except Refused as error:
+                yield DocumentFault(("jobs", place, "demand"), error.message)
+                continue
+            need = needs.counted(named).whole
+            for name in need.missing_in(named[0]):
+                has = properties_of(named[0])[name]
+                yield DocumentFault(
+                    ("jobs", place, "running_since"),
+                    f"job '{job.name}' needs {name} of {need.requires[name]}, but pool '{pool}' "
+                    f"has {has}",
+                )
+            needed = need.demand
             if not needed.within(room[pool]):
                 yield DocumentFault(
                     ("jobs", place, "running_since"),
@@ -154,6 +173,7 @@ CHECKS: tuple[Check, ...] = (
     contents.names_are_unique,
     contents.jobs_name_pools_that_there_are,
     contents.jobs_name_what_there_is,
+    pools_declare_what_instances_contain,
     turns_come_to_an_end,
     budgets_come_to_an_end,
     contents.changes_are_of_what_there_is,

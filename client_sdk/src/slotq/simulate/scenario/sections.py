@@ -41,7 +41,10 @@ from slotq_core.wire.document.values import (
     Positive,
     Seconds,
 )
-from slotq_core.wire.pool_definition import LONGEST_NAME
+from slotq_core.wire.pool_definition import CHOICES, DURATIONS, LONGEST_NAME, SWITCHES
+
+INSTANCE_TYPE = "ml.m5.large"
+"""The instance type of pools that name none."""
 
 
 class ChangeSpec(Section):
@@ -78,6 +81,19 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
+
+    @property
+    def pool(self) -> Pool:
+        """The pool at the beginning."""
+        settings = {name: getattr(self, name) for name in (*DURATIONS, *SWITCHES, *CHOICES)}
+        return Pool(
+            name=self.name,
+            instance_type=self.instance_type or INSTANCE_TYPE,
+            capacity=self.capacity,
+            properties=self.properties,
+            foreign=self.foreign,
+            **{**settings, "count_foreign": True},
+        )
 
 
 class GroupSpec(Section):

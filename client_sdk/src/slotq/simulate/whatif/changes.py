@@ -16,6 +16,7 @@ from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
+from slotq_core.admission.instance_contents import following
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
@@ -100,7 +101,7 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
     settings = replace(
         settings,
         pools=tuple(
-            defined(pool.name, {"slots": change.pools[pool.name]}, pool)
+            following(pool, defined(pool.name, {"slots": change.pools[pool.name]}, pool))
             if pool.name in change.pools
             else pool
             for pool in settings.pools

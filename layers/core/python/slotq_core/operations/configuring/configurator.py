@@ -14,7 +14,7 @@ from typing import Any
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
-from slotq_core.admission.instance_contents import declared
+from slotq_core.admission.instance_contents import check_declared, declared, following
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -126,6 +126,8 @@ class Configurator:
                     f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
                 )
             after = defined(name, values, before)
+            if before is not None and not {"resources", "properties"} & values.keys():
+                after = following(before, after)
             pools = [after if pool.name == name else pool for pool in now.pools]
             return replace(now, pools=(*pools, *([] if before else [after])))
 
@@ -266,6 +268,7 @@ class Configurator:
             raise InvalidRequest(f"a queue has at most {MOST_POOLS:,} pools", field="pools")
         if after.pools != now.pools:
             check_together(after.pools)
+            check_declared(now.pools, after.pools)
         references.check(now, after)
         self._check_jobs(now, after, moved)
         held: Held = {}
