@@ -71,20 +71,20 @@ def test_a_new_pool_comes_last_and_needs_slots_and_a_type(world, operator):
 
 
 def test_setting_resources_replaces_all_except_slots(world, operator):
-    operator.set_pool("p5", {"resources": {"gpus": 16, "licences": 1}}, by=BY)
+    operator.set_pool("p5", {"resources": {"tokens": 16, "licences": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
-    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, gpus=16, licences=1)
-    operator.set_pool("p5", {"resources": {"gpus": 32}}, by=BY)
-    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, gpus=32)
+    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, tokens=16, licences=1)
+    operator.set_pool("p5", {"resources": {"tokens": 32}}, by=BY)
+    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, tokens=32)
 
 
 def test_properties_are_all_that_its_slots_are_like(world, operator):
-    operator.set_pool("p5", {"properties": {"mem_per_gpu_in_GiB": 16, "nvlink": 1}}, by=BY)
+    operator.set_pool("p5", {"properties": {"disk_in_GiB": 16, "nvlink": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
     p5 = world.store.configuration.pools()[0]
     assert (p5.capacity, p5.properties) == (
         Demand(slots=4),
-        Demand({"mem_per_gpu_in_GiB": 16, "nvlink": 1}),
+        Demand({"disk_in_GiB": 16, "nvlink": 1}),
     )
     operator.set_pool("p5", {"properties": {}}, by=BY)
     assert world.store.configuration.pools()[0].properties == Demand()

@@ -10,7 +10,7 @@ must be what its instances contain (`check_declared`); pools from before this ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -131,18 +131,18 @@ def misdeclared(pool: Pool) -> Iterator[Misdeclared]:
                 yield Misdeclared(setting, name, amount, said)
 
 
-def following(before: Pool, after: Pool) -> Pool:
-    """Return the pool after a change that declares nothing: without what was right before, and is
-    not any more because of other slots or another type."""
+def following(before: Pool, after: Pool, *, named: Collection[str] = ()) -> Pool:
+    """Return the pool after a change without what was right before and is not any more, because of
+    other slots or another type. What the change names, of `resources` and `properties`, stays."""
     was_wrong = {fault.name for fault in misdeclared(before)}
-    stale = {fault.name for fault in misdeclared(after)} - was_wrong
+    stale = {fault.name for fault in misdeclared(after) if fault.setting not in named} - was_wrong
     if not stale:
         return after
-    left = [
+    capacity, properties = (
         Demand({name: n for name, n in amounts.items() if name not in stale})
         for amounts in (after.capacity, after.properties)
-    ]
-    return replace(after, capacity=left[0], properties=left[1])
+    )
+    return replace(after, capacity=capacity, properties=properties)
 
 
 def _fault(pool: Pool, setting: str, name: str, amount: int) -> str:
@@ -166,7 +166,7 @@ def _differs(name: str, amount: int, known: int, said: str) -> str:
     if amount == known:
         return ""
     instead = f", or declare {known}" if known else ""
-    return f"declares {amount} {name}, but {said}: leave {name} out, SlotQ knows it{instead}"
+    return f"declares {amount} {name}, but {said}: leave {name} out{instead}"
 
 
 def _contained(pool: Pool, name: str) -> int:

@@ -126,8 +126,8 @@ class Configurator:
                     f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
                 )
             after = defined(name, values, before)
-            if before is not None and not {"resources", "properties"} & values.keys():
-                after = following(before, after)
+            if before is not None:
+                after = following(before, after, named=values)
             pools = [after if pool.name == name else pool for pool in now.pools]
             return replace(now, pools=(*pools, *([] if before else [after])))
 
