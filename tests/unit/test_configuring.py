@@ -90,6 +90,31 @@ def test_properties_are_all_that_its_slots_are_like(world, operator):
     assert world.store.configuration.pools()[0].properties == Demand()
 
 
+def test_a_pool_of_before_keeps_what_its_instances_do_not_contain(world, operator):
+    """Until it is set anew: an upgrade refuses no change of something else."""
+    odd = replace(
+        pool("p5", 2),
+        instance_type="ml.p5.48xlarge",
+        capacity=Demand(slots=2, gpus=12, num_gpus=1),
+        properties=Demand({"mem_per_gpu_in_GiB": 79}),
+    )
+    world.store.configuration.change([odd, pool("p4", 1)], who=BY, now=START)
+    operator.set_pool("p5", {"min_runtime": 60}, by=BY)
+    operator.set_pool("p5", {"slots": 3}, by=BY)
+    p5 = world.store.configuration.pools()[0]
+    assert (p5.capacity, p5.properties) == (
+        Demand(slots=3, gpus=12, num_gpus=1),
+        odd.properties,
+    )
+    for settings in ({"resources": {"gpus": 13}}, {"properties": {"mem_per_gpu_in_GiB": 78}}):
+        with pytest.raises(InvalidRequest, match="or declare"):
+            operator.set_pool("p5", settings, by=BY)
+    operator.set_pool("p5", {"resources": {}, "properties": {}}, by=BY)
+    p5 = world.store.configuration.pools()[0]
+    assert (p5.capacity, p5.contents) == (Demand(slots=3, gpus=24), ("gpus",))
+    assert p5.properties == Demand()
+
+
 @pytest.mark.parametrize(
     ("first", "then"), [("resources", "properties"), ("properties", "resources")]
 )

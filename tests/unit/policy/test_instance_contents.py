@@ -157,7 +157,7 @@ def test_a_job_that_asks_for_nothing_is_as_it_was():
         ),
         (
             {"pools": ("g5", "p5"), "slots": 2, "demand": {"num_gpus": 17}},
-            "and its 2 instances contain at most 16 (pool p5, ml.p5.48xlarge): that takes 3 instances",
+            "its 2 instances contain at most 16 (pool p5, ml.p5.48xlarge): that takes 3 instances",
         ),
         (
             {"pools": ("cpu",), "demand": {"gpus": 1}},
@@ -260,7 +260,7 @@ def test_a_gang_may_ask_for_what_instances_contain():
         ({"vcpus": 1}, "declares 1 vcpus, but its 2 instances of ml.p5.48xlarge contain 384"),
         ({"memory_gib": 1}, "contain 4096: leave memory_gib out, or declare 4096"),
         ({"num_gpus": 16}, "declares num_gpus, which are gpus here: name them so"),
-        ({"mem_per_gpu_in_GiB": 16}, "but each GPU of ml.p5.48xlarge has 80: leave mem_per_gpu_in_"),
+        ({"mem_per_gpu_in_GiB": 16}, "but each GPU of ml.p5.48xlarge has 80: leave mem_per_gpu"),
         ({"slots": 1, "gpus": 9}, "declares 9 gpus, but its ml.p5.48xlarge has 8"),
         ({"type": "ml.m5.large", "gpus": 8}, "contain 0: leave gpus out"),
         ({"type": "ml.m5.large", "mem_per_gpu_in_GiB": 8}, "but ml.m5.large has no GPUs: leave"),

@@ -12,6 +12,7 @@ from rich.text import Text
 from slotq.document.document_text import entries, entry_name
 from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
+from slotq_core.admission.instance_contents import contents_of
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
 
@@ -69,6 +70,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
         ("health", health(pool)),
+        ("each slot has", _amounts(contents_of(pool.instance_type)) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
     ):
         facts.add_row(Text(name, style="bold"), value)

@@ -79,7 +79,7 @@ def in_one_word(demand: Demand, pools: Iterable[Pool]) -> Demand:
 def properties_of(pool: Pool) -> Demand:
     """Return what each of the pool's slots is like: what it declares, and what an instance of its
     type contains."""
-    return Demand({**_known(pool.instance_type), **pool.properties})
+    return Demand({**contents_of(pool.instance_type), **pool.properties})
 
 
 def declares(pool: Pool, name: str) -> bool:
@@ -147,7 +147,7 @@ def following(before: Pool, after: Pool, *, named: Collection[str] = ()) -> Pool
 
 def _fault(pool: Pool, setting: str, name: str, amount: int) -> str:
     """Return what is wrong with a declared amount; empty: nothing."""
-    kind, known = pool.instance_type, _known(pool.instance_type)
+    kind, known = pool.instance_type, contents_of(pool.instance_type)
     if name in SPELLINGS:
         return f"declares {name}, which are {SPELLINGS[name]} here: name them so"
     if setting == "properties" and name in NAMES:
@@ -171,11 +171,11 @@ def _differs(name: str, amount: int, known: int, said: str) -> str:
 
 def _contained(pool: Pool, name: str) -> int:
     """Return how much of a resource all of the pool's instances contain; 0 if that is unknown."""
-    return pool.capacity.slots * _known(pool.instance_type).get(name, 0)
+    return pool.capacity.slots * contents_of(pool.instance_type).get(name, 0)
 
 
 def _counting(pool: Pool, named: Iterable[str]) -> Pool:
-    known = _known(pool.instance_type)
+    known = contents_of(pool.instance_type)
     counted = {*named} & {*NAMES} & known.keys() - {*pool.capacity, *pool.properties}
     if not counted:
         return pool
@@ -185,11 +185,11 @@ def _counting(pool: Pool, named: Iterable[str]) -> Pool:
 
 
 def _in_a_slot(pool: Pool) -> Mapping[str, int]:
-    known = _known(pool.instance_type)
+    known = contents_of(pool.instance_type)
     return {name: known[name] for name in pool.contents if name in known}
 
 
-def _known(instance_type: str) -> Mapping[str, int]:
+def contents_of(instance_type: str) -> Mapping[str, int]:
     """Return what one instance of this type contains, by name; of an unknown type nothing."""
     amounts = CONTENTS.get(instance_type)
     return dict(zip((*NAMES, MEMORY_PER_GPU), amounts, strict=True)) if amounts else {}
