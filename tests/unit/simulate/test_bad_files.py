@@ -21,7 +21,7 @@ MEM = "pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
 JOB = "jobs: [{name: j, submit_at: 0}]\n"
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
-MEM = "mem_per_gpu_in_GiB"
+RAM = "mem_per_gpu_in_GiB"
 CASES = [
     # the whole file
     ("", 1, "", "a map of keys is needed, not nothing"),
@@ -61,7 +61,7 @@ CASES = [
      "pools[0].capacity.gpus", "contain 16: leave gpus out, or declare 16"),
     ("pools:\n- name: q\n  instance_type: ml.g5.xlarge\n  capacity: 1\n  properties: {vcpus: 9}", 5,
      "pools[0].properties.vcpus", "vcpus are a resource"),
-    (f"pools: [{{name: p, instance_type: ml.p3.2xlarge, capacity: 1, properties: {{{MEM}: 8}}}}]",
+    (f"pools: [{{name: p, instance_type: ml.p3.2xlarge, capacity: 1, properties: {{{RAM}: 8}}}}]",
      1, "pools[0].properties.mem_per_gpu_in_GiB",
      "each GPU of ml.p3.2xlarge has 16"),
     (POOL + "jobs: [{name: j, running_since: -1, pool: p, demand: {slots: 1, gpus: 1}}]", 2,
