@@ -128,11 +128,16 @@ def _comes_later(member: JobSpec, job: JobSpec) -> bool:
 
 def pools_declare_what_instances_contain(scenario: Contents) -> Iterator[DocumentFault]:
     for place, spec in enumerate(scenario.pools):
-        if not spec.instance_type:
-            continue
-        for fault in misdeclared(spec.pool):
+        pool = spec.pool
+        for fault in misdeclared(pool):
             key = "capacity" if fault.setting == "resources" else fault.setting
             yield DocumentFault(("pools", place, key, fault.name), f"the pool {fault.said}")
+        for index, change in enumerate(spec.changes):
+            before, pool = {fault.name for fault in misdeclared(pool)}, change.applied(pool)
+            for fault in misdeclared(pool):
+                if fault.name not in before:
+                    where = ("pools", place, "changes", index, "capacity", fault.name)
+                    yield DocumentFault(where, f"the pool then {fault.said}")
 
 
 def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:

@@ -24,7 +24,7 @@ from slotq.simulate.scenario.fields import (
     Vector,
 )
 from slotq_core import names
-from slotq_core.admission.instance_contents import counting, declared
+from slotq_core.admission.instance_contents import counting, declared, following
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState
@@ -43,8 +43,8 @@ from slotq_core.wire.document.values import (
 )
 from slotq_core.wire.pool_definition import CHOICES, DURATIONS, LONGEST_NAME, SWITCHES
 
-INSTANCE_TYPE = "ml.m5.large"
-"""The instance type of pools that name none."""
+INSTANCE_TYPE = "ml.scenario.large"
+"""The instance type of pools that name none. Nobody knows what such instances contain."""
 
 
 class ChangeSpec(Section):
@@ -65,12 +65,14 @@ class ChangeSpec(Section):
     def applied(self, pool: Pool) -> Pool:
         """The pool after the change."""
         bare = declared(pool)
-        after = replace(
+        changed = replace(
             bare,
             capacity=Demand({**bare.capacity, **(self.capacity or {})}),
             foreign=pool.foreign if self.foreign is None else self.foreign,
             state=self.state or pool.state,
         )
+        named = ("resources",) if {*(self.capacity or ())} - {"slots"} else ()
+        after = following(bare, changed, named=named)
         return counting([after], NO_SHARING, before=[pool])[0]
 
 
