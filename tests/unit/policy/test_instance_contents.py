@@ -10,11 +10,9 @@ import pytest
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.admission.groups import check_gang
 from slotq_core.admission.instance_contents import (
-    check_declared,
     contained,
     counting,
     declared,
-    following,
     properties_of,
 )
 from slotq_core.admission.rules import admit
@@ -25,6 +23,7 @@ from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.wire.pool_definition import check_declared, following
 
 P5 = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=2))
 G5 = Pool(name="g5", instance_type="ml.g5.12xlarge", capacity=Demand(slots=3))

@@ -12,9 +12,9 @@ from rich.text import Text
 from slotq.document.document_text import entries, entry_name
 from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
-from slotq_core.admission.instance_contents import contents_of
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
+from slotq_core.wire.pool_definition import contents_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

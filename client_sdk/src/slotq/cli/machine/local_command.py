@@ -153,8 +153,8 @@ def _serve(options: Options, *, until_eof: bool) -> None:
 
 def _pools(pools: tuple[str, ...]) -> str:
     from slotq_core.adapters.deployment_settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
-    from slotq_core.admission.instance_contents import check_declared
     from slotq_core.errors import InvalidRequest, Misconfigured
+    from slotq_core.wire.pool_definition import check_declared
 
     text = ",".join(pools) or "main=2"
     try:

@@ -11,7 +11,7 @@ from slotq.simulate.scenario import contents
 from slotq.simulate.scenario.contents import Contents
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.dependencies import circle
-from slotq_core.admission.instance_contents import misdeclared, properties_of
+from slotq_core.admission.instance_contents import properties_of
 from slotq_core.admission.requirements import needs_of
 from slotq_core.errors import Refused
 from slotq_core.model.demand import Demand
@@ -20,6 +20,7 @@ from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, unknown
+from slotq_core.wire.pool_definition import misdeclared
 
 Check = Callable[[Contents], Iterable[DocumentFault]]
 

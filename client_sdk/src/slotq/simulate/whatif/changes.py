@@ -16,7 +16,6 @@ from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
-from slotq_core.admission.instance_contents import following
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
@@ -34,7 +33,7 @@ from slotq_core.spelling import did_you_mean, unknown
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.pool_definition import defined, following
 from slotq_core.wire.views.about import MeView
 
 if TYPE_CHECKING:

@@ -5,24 +5,21 @@ job's instances contain them whole, so slots bind before they do, and nothing is
 
 A pool counts the contents of its instances if a quota or a limit names them. From then on they are
 part of its capacity and of each new job's demand: the contents of one instance times the job's
-instances. A pool that declares such a resource itself counts what it declares. What it declares
-must be what its instances contain (`check_declared`); pools from before this rule may differ."""
+instances. A pool that declares such a resource itself counts what it declares, which is what its
+instances contain (`wire.pool_definition`) but in pools from before this rule."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.sharing import Sharing
-from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
-
-SPELLINGS = {"num_gpus": "gpus"}
-"""The words of others, NVIDIA FLARE's, for what SlotQ knows by another name."""
+from slotq_core.wire.pool_definition import SPELLINGS, contained_in, contents_of
+from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
 def counting(
@@ -96,82 +93,9 @@ def must_count(name: str, pools: Sequence[Pool]) -> bool:
     """Whether a job in these pools takes this resource from them. It need not if one of them does
     not count the resource, and in the others slots are used up first."""
     return all(name in pool.capacity for pool in pools) or any(
-        declares(pool, name) and not pool.capacity[name] >= _contained(pool, name) > 0
+        declares(pool, name) and not pool.capacity[name] >= contained_in(pool, name) > 0
         for pool in pools
     )
-
-
-def check_declared(before: Iterable[Pool], after: Iterable[Pool]) -> None:
-    """Raises InvalidRequest if a pool declares anew what its instances do not contain, or another
-    word for it. What it declared before may stay."""
-    earlier = {pool.name: {fault[:3] for fault in misdeclared(pool)} for pool in before}
-    for pool in after:
-        for fault in misdeclared(pool):
-            if fault[:3] not in earlier.get(pool.name, ()):
-                raise InvalidRequest(f"pool '{pool.name}' {fault.said}", field=fault.setting)
-
-
-class Misdeclared(NamedTuple):
-    """An amount that a pool may not declare."""
-
-    setting: str
-    """`resources` or `properties`."""
-    name: str
-    amount: int
-    said: str
-    """What is wrong and what to do, after the pool's name."""
-
-
-def misdeclared(pool: Pool) -> Iterator[Misdeclared]:
-    """Yield every amount that contradicts what SlotQ knows of the pool's instances."""
-    amounts = (("resources", declared(pool).capacity), ("properties", pool.properties))
-    for setting, of_setting in amounts:
-        for name, amount in of_setting.items():
-            if said := _fault(pool, setting, name, amount):
-                yield Misdeclared(setting, name, amount, said)
-
-
-def following(before: Pool, after: Pool, *, named: Collection[str] = ()) -> Pool:
-    """Return the pool after a change without what was right before and is not any more, because of
-    other slots or another type. What the change names, of `resources` and `properties`, stays."""
-    was_wrong = {fault.name for fault in misdeclared(before)}
-    stale = {fault.name for fault in misdeclared(after) if fault.setting not in named} - was_wrong
-    if not stale:
-        return after
-    capacity, properties = (
-        Demand({name: n for name, n in amounts.items() if name not in stale})
-        for amounts in (after.capacity, after.properties)
-    )
-    return replace(after, capacity=capacity, properties=properties)
-
-
-def _fault(pool: Pool, setting: str, name: str, amount: int) -> str:
-    """Return what is wrong with a declared amount; empty: nothing."""
-    kind, known = pool.instance_type, contents_of(pool.instance_type)
-    if name in SPELLINGS:
-        return f"declares {name}, which are {SPELLINGS[name]} here: name them so"
-    if setting == "properties" and name in NAMES:
-        return f"declares {name} as a property, but {name} are a resource"
-    if setting == "properties" and name == MEMORY_PER_GPU and known:
-        has, per_gpu = known[name], f"each GPU of {kind} has {known[name]}"
-        return _differs(name, amount, has, per_gpu if has else f"{kind} has no GPUs")
-    if setting == "resources" and name in NAMES and known:
-        has, slots = _contained(pool, name), pool.capacity.slots
-        instances = f"its {slots} instances of {kind} contain {has}"
-        return _differs(name, amount, has, instances if slots != 1 else f"its {kind} has {has}")
-    return ""
-
-
-def _differs(name: str, amount: int, known: int, said: str) -> str:
-    if amount == known:
-        return ""
-    instead = f", or declare {known}" if known else ""
-    return f"declares {amount} {name}, but {said}: leave {name} out{instead}"
-
-
-def _contained(pool: Pool, name: str) -> int:
-    """Return how much of a resource all of the pool's instances contain; 0 if that is unknown."""
-    return pool.capacity.slots * contents_of(pool.instance_type).get(name, 0)
 
 
 def _counting(pool: Pool, named: Iterable[str]) -> Pool:
@@ -187,12 +111,6 @@ def _counting(pool: Pool, named: Iterable[str]) -> Pool:
 def _in_a_slot(pool: Pool) -> Mapping[str, int]:
     known = contents_of(pool.instance_type)
     return {name: known[name] for name in pool.contents if name in known}
-
-
-def contents_of(instance_type: str) -> Mapping[str, int]:
-    """Return what one instance of this type contains, by name; of an unknown type nothing."""
-    amounts = CONTENTS.get(instance_type)
-    return dict(zip((*NAMES, MEMORY_PER_GPU), amounts, strict=True)) if amounts else {}
 
 
 def _resources_named(sharing: Sharing) -> set[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
-from slotq_core.admission.instance_contents import check_declared, declared, following
+from slotq_core.admission.instance_contents import declared
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -44,9 +44,11 @@ from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
     FORGET_LIMIT,
     MOST_POOLS,
+    check_declared,
     check_name,
     check_together,
     defined,
+    following,
 )
 
 _TRIES = 5
