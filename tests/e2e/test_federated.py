@@ -203,7 +203,7 @@ def test_a_folder_of_flares_form_is_submitted_twice() -> None:
         assert f"{run} 3 asthma" in slotq("logs", f"{run}-site-1").output
 
 
-FLARES_EXAMPLE = {
+FLARES_EXAMPLE: dict[str, Any] = {
     "name": "try_algo1",
     "resource_spec": {
         "client1": {"num_gpus": 1, "mem_per_gpu_in_GiB": 1},

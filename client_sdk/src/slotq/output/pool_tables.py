@@ -70,7 +70,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
         ("health", health(pool)),
-        ("each slot has", _amounts(contents_of(pool.instance_type)) or "unknown"),
+        ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
     ):
         facts.add_row(Text(name, style="bold"), value)
