@@ -201,3 +201,52 @@ def test_a_folder_of_flares_form_is_submitted_twice() -> None:
     for run in ("lungs", "lungs-r2"):
         assert ended(run)[f"{run}-server"] == "completed"
         assert f"{run} 3 asthma" in slotq("logs", f"{run}-site-1").output
+
+
+FLARES_EXAMPLE: dict[str, Any] = {
+    "name": "try_algo1",
+    "resource_spec": {
+        "client1": {"num_gpus": 1, "mem_per_gpu_in_GiB": 1},
+        "client2": {"num_gpus": 1, "mem_per_gpu_in_GiB": 1},
+    },
+    "deploy_map": {
+        "hello-numpy-sag-server": ["server"],
+        "hello-numpy-sag-client": ["client1", "client2"],
+        "hello-numpy-sag-client3": ["client3"],
+    },
+    "min_clients": 2,
+    "mandatory_clients": ["client1", "client2"],
+}
+SAYS = """
+import os, time
+
+import slotq_training as slotq
+
+print(os.environ["SLOTQ_RESOURCES"], flush=True)
+slotq.rendezvous(names=["server", "client1", "client2"])
+if os.environ["SLOTQ_ROLE"] == "client":
+    time.sleep(600)  # Until the server has seen it, and has ended.
+"""
+
+
+def test_flares_example_runs_on_sites_that_declare_nothing() -> None:
+    """meta.json as NVIDIA FLARE's document has it."""
+    sites = {"client1": "ml.g4dn.xlarge", "client2": "ml.p5.48xlarge", "client3": "ml.m5.large"}
+    for site, kind in sites.items():
+        slotq("pools", "set", site, "--slots", "1", "--instance-type", kind)
+    for name in FLARES_EXAMPLE["deploy_map"]:
+        (app(f"try/{name}") / "source" / "train.py").write_text(SAYS)
+    Path("try", "meta.json").write_text(json.dumps(FLARES_EXAMPLE))
+    slotq("submit", "try")
+    assert ended("try-algo1")["try-algo1-server"] == "completed"
+    said = slotq("logs", "try-algo1-client1").output
+    assert '{"gpus":1,"mem_per_gpu_in_GiB":1,"slots":1}' in said
+    shown = QueueClient().jobs.view("try-algo1-client2")
+    assert (shown.demand, shown.requires) == ({"slots": 1}, {"gpus": 1, "mem_per_gpu_in_GiB": 1})
+    spec = {"client3": {"num_gpus": 1, "mem_per_gpu_in_GiB": 1}}
+    wants = {**FLARES_EXAMPLE, "name": "never", "resource_spec": spec}
+    Path("try", "meta.json").write_text(json.dumps(wants))
+    refused = slotq("submit", "try", code=ExitCode.NO)
+    assert "1 gpus, and no instance of its pools contains any" in refused.output
+    for site in sites:
+        slotq("pools", "remove", site)

@@ -384,19 +384,19 @@ def test_a_gang_starts_without_a_held_member_that_it_does_not_need(account: Acco
 
 
 def test_the_resources_of_a_gang_count_at_the_door(account: Account):
-    """Each pool has room for one member's GPUs, whatever slots are free."""
+    """Each pool has room for one member's licences, whatever slots are free."""
     for pool in ("main", "other"):
-        resources = {"resources": {"gpus": 8}, "properties": {"mem_per_gpu_in_GiB": 16}}
+        resources = {"resources": {"licences": 8}, "properties": {"disk_in_GiB": 16}}
         event = {**sample("set-pool"), "path": f"/pools/{pool}", "body": json.dumps(resources)}
         assert account.call(event)[0] == 200
-    demand = {"Key": "slotq:demand", "Value": "gpus=5,mem_per_gpu_in_GiB=16G"}
+    demand = {"Key": "slotq:demand", "Value": "licences=5,disk_in_GiB=16G"}
     asking = [member(name, Tags=[demand]) for name in "abc"]
     status, told = submit(account, *asking)
     assert (status, told["code"]) == (400, "never_fits")
     assert "must start 3 of its jobs at once, more than its pools can hold" in told["message"]
     status, told = submit(account, *asking, gang={"min_members": 2})
-    assert (status, told["jobs"][0]["requires"]) == (202, {"mem_per_gpu_in_GiB": 16})
-    assert told["jobs"][0]["demand"] == {"slots": 1, "gpus": 5}
+    assert (status, told["jobs"][0]["requires"]) == (202, {"disk_in_GiB": 16})
+    assert told["jobs"][0]["demand"] == {"slots": 1, "licences": 5}
 
 
 def test_one_more_than_a_gang_may_have(account: Account):

@@ -75,14 +75,14 @@ def test_a_grace_is_a_number_or_a_switch(account: Account, given, grace):
 
 
 def test_jobs_ask_for_what_a_pool_is_like_and_use_none_of_it_up(account: Account):
-    like = {"mem_per_gpu_in_GiB": 16}
+    like = {"disk_in_GiB": 16}
     settings = {"slots": 2, "instance_type": "ml.p4d.24xlarge"}
-    account.call(set_pool({"properties": {"mem_per_gpu_in_GiB": 8}}))
+    account.call(set_pool({"properties": {"disk_in_GiB": 8}}))
     told = account.call(
         set_pool({**settings, "properties": like, "resources": {"gpus": 16}}, "big")
     )
     assert told[1]["pools"][1]["settings"]["properties"] == like
-    tags = [{"Key": "slotq:demand", "Value": "mem_per_gpu_in_GiB=16,gpus=8"}]
+    tags = [{"Key": "slotq:demand", "Value": "disk_in_GiB=16,gpus=8"}]
     for name in ("job1", "job2"):
         status, job = account.call(add_job(TrainingJobName=name, Tags=tags))
         assert (status, job["pools"], job["requires"]) == (202, ["big"], like)
@@ -92,7 +92,7 @@ def test_jobs_ask_for_what_a_pool_is_like_and_use_none_of_it_up(account: Account
     account.submit("job3", Tags=tags)
     status, job = account.call({**sample("get-job"), "path": "/jobs/job3"})
     assert (status, job["reason"]["code"]) == (200, "no_free_slots")
-    tags = [{"Key": "slotq:demand", "Value": "mem_per_gpu_in_GiB=32"}]
+    tags = [{"Key": "slotq:demand", "Value": "disk_in_GiB=32"}]
     status, error = account.call(add_job(TrainingJobName="never", Tags=tags))
     assert (status, error["code"], error["field"]) == (400, "never_fits", "Tags")
     assert "at least 32, and the most that its pools have is 16 (pool big)" in error["message"]

@@ -71,23 +71,48 @@ def test_a_new_pool_comes_last_and_needs_slots_and_a_type(world, operator):
 
 
 def test_setting_resources_replaces_all_except_slots(world, operator):
-    operator.set_pool("p5", {"resources": {"gpus": 16, "licences": 1}}, by=BY)
+    operator.set_pool("p5", {"resources": {"tokens": 16, "licences": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
-    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, gpus=16, licences=1)
-    operator.set_pool("p5", {"resources": {"gpus": 32}}, by=BY)
-    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, gpus=32)
+    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, tokens=16, licences=1)
+    operator.set_pool("p5", {"resources": {"tokens": 32}}, by=BY)
+    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, tokens=32)
 
 
 def test_properties_are_all_that_its_slots_are_like(world, operator):
-    operator.set_pool("p5", {"properties": {"mem_per_gpu_in_GiB": 16, "nvlink": 1}}, by=BY)
+    operator.set_pool("p5", {"properties": {"disk_in_GiB": 16, "nvlink": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
     p5 = world.store.configuration.pools()[0]
     assert (p5.capacity, p5.properties) == (
         Demand(slots=4),
-        Demand({"mem_per_gpu_in_GiB": 16, "nvlink": 1}),
+        Demand({"disk_in_GiB": 16, "nvlink": 1}),
     )
     operator.set_pool("p5", {"properties": {}}, by=BY)
     assert world.store.configuration.pools()[0].properties == Demand()
+
+
+def test_a_pool_of_before_keeps_what_its_instances_do_not_contain(world, operator):
+    """Until it is set anew: an upgrade refuses no change of something else."""
+    odd = replace(
+        pool("p5", 2),
+        instance_type="ml.p5.48xlarge",
+        capacity=Demand(slots=2, gpus=12, num_gpus=1),
+        properties=Demand({"mem_per_gpu_in_GiB": 79}),
+    )
+    world.store.configuration.change([odd, pool("p4", 1)], who=BY, now=START)
+    operator.set_pool("p5", {"min_runtime": 60}, by=BY)
+    operator.set_pool("p5", {"slots": 3}, by=BY)
+    p5 = world.store.configuration.pools()[0]
+    assert (p5.capacity, p5.properties) == (
+        Demand(slots=3, gpus=12, num_gpus=1),
+        odd.properties,
+    )
+    for settings in ({"resources": {"gpus": 13}}, {"properties": {"mem_per_gpu_in_GiB": 78}}):
+        with pytest.raises(InvalidRequest, match="or declare"):
+            operator.set_pool("p5", settings, by=BY)
+    operator.set_pool("p5", {"resources": {}, "properties": {}}, by=BY)
+    p5 = world.store.configuration.pools()[0]
+    assert (p5.capacity, p5.contents) == (Demand(slots=3, gpus=24), ("gpus",))
+    assert p5.properties == Demand()
 
 
 @pytest.mark.parametrize(

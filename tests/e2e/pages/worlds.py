@@ -101,7 +101,7 @@ WORLDS: dict[str, World] = {
         then={"slotq logs averaging -f": checks.says("averaged over site-1 site-2")},
         before={
             "slotq submit hospitals/": (
-                "slotq pools set site-1 --resource num_gpus=2 --property mem_per_gpu_in_GiB=16",
+                "slotq pools set site-1 --instance-type ml.g4dn.12xlarge",
                 "slotq pools set pool-a --slots 1 --instance-type ml.m5.large",
                 "slotq pools set pool-c --slots 1 --instance-type ml.m5.large",
             )

@@ -87,22 +87,54 @@ def test_jobs_ask_for_properties_of_pools(account: Account) -> None:
         return slotq(*words, folder=account.folder, env=account.variables, check=check)
 
     new = ("--slots", "1", "--instance-type", "ml.m5.large", "--state", "paused")
-    run("pools", "set", "large", *new, "--property", "mem_per_gpu_in_GiB=16")
-    assert "16 mem_per_gpu_in_GiB" in run("pools", "show", "large").stdout
-    wanted = ["--pools", "main,large", "--demand", "mem_per_gpu_in_GiB=16"]
+    run("pools", "set", "large", *new, "--property", "disk_in_GiB=16")
+    assert "16 disk_in_GiB" in run("pools", "show", "large").stdout
+    wanted = ["--pools", "main,large", "--demand", "disk_in_GiB=16"]
     (account.folder / "job.json").write_text(json.dumps(account.request("asks")))
     file = str(account.folder / "job.json")
     run("submit", file, *wanted)
     shown = json.loads(run("show", "asks", "--json").stdout)
-    assert (shown["pools"], shown["requires"]) == (["large"], {"mem_per_gpu_in_GiB": 16})
-    assert "mem_per_gpu_in_GiB of 16" in run("show", "asks").stdout
+    assert (shown["pools"], shown["requires"]) == (["large"], {"disk_in_GiB": 16})
+    assert "disk_in_GiB of 16" in run("show", "asks").stdout
     run("clone", "asks", "again")
     assert json.loads(run("show", "again", "--json").stdout)["requires"] == shown["requires"]
-    too_much = ("--name", "never", "--demand", "mem_per_gpu_in_GiB=32")
+    too_much = ("--name", "never", "--demand", "disk_in_GiB=32")
     refused = run("submit", file, *too_much, check=False)
     assert (refused.returncode, "at least 32, and the most" in refused.stderr) == (1, True)
     run("cancel", "asks", "again")
     run("pools", "remove", "large")
+
+
+def test_jobs_ask_for_what_instances_contain(account: Account) -> None:
+    """Nobody declares anything, and the job runs."""
+
+    def run(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return slotq(*words, folder=account.folder, env=account.variables, check=check)
+
+    run("pools", "set", "p5", "--slots", "1", "--instance-type", "ml.p5.48xlarge")
+    shown = run("pools", "show", "p5").stdout
+    assert "8 gpus, 192 vcpus, 2048 memory_gib, 80 mem_per_gpu_in_GiB" in shown
+    request = account.request("gpu-job", "print('hello')")
+    (account.folder / "gpu.json").write_text(json.dumps(request))
+    submit = ("submit", str(account.folder / "gpu.json"), "--pools", "p5,main")
+    run(*submit, "--demand", "gpus=8", "--demand", "mem_per_gpu_in_GiB=80", "--wait")
+    job = json.loads(run("show", "gpu-job", "--json").stdout)
+    assert (job["state"], job["pools"], job["demand"]) == ("completed", ["p5"], {"slots": 1})
+    assert job["requires"] == {"gpus": 8, "mem_per_gpu_in_GiB": 80}
+    assert "gpus of 8" in run("show", "gpu-job").stdout
+    refused = run(*submit, "--name", "never", "--demand", "gpus=9", check=False)
+    assert (refused.returncode, "that takes 2 instances" in refused.stderr) == (1, True)
+    refused = run("pools", "set", "p5", "--resource", "gpus=7", check=False)
+    assert "declares 7 gpus, but its ml.p5.48xlarge has 8: leave gpus out" in refused.stderr
+    assert refused.returncode == 1
+    run("pools", "remove", "p5")
+
+
+def test_the_emulator_starts_with_no_pool_that_contradicts_its_instances() -> None:
+    pool = "p5=2@ml.p5.48xlarge;resources=gpus:12"
+    refused = CliRunner().invoke(cli, ["local", "start", "--pool", pool])
+    assert refused.exit_code == 2
+    assert "declares 12 gpus, but its 2 instances of ml.p5.48xlarge contain 16" in refused.output
 
 
 @pytest.fixture

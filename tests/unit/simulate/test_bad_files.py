@@ -21,6 +21,7 @@ MEM = "pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
 JOB = "jobs: [{name: j, submit_at: 0}]\n"
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
+RAM = "mem_per_gpu_in_GiB"
 CASES = [
     # the whole file
     ("", 1, "", "a map of keys is needed, not nothing"),
@@ -56,6 +57,17 @@ CASES = [
      "{mem_per_gpu_in_GiB: 16}, not 5"),
     ("pools: [{name: p, capacity: 1, properties: {mem: 0}}]", 1, "pools[0].properties.mem",
      "a whole number from 1"),
+    ("pools:\n- name: p\n  instance_type: ml.p5.48xlarge\n  capacity: {slots: 2, gpus: 12}", 4,
+     "pools[0].capacity.gpus", "contain 16: leave gpus out, or declare 16"),
+    ("pools:\n- name: q\n  instance_type: ml.g5.xlarge\n  capacity: 1\n  properties: {vcpus: 9}", 5,
+     "pools[0].properties.vcpus", "vcpus are a resource"),
+    (f"pools: [{{name: p, instance_type: ml.p3.2xlarge, capacity: 1, properties: {{{RAM}: 8}}}}]",
+     1, "pools[0].properties.mem_per_gpu_in_GiB",
+     "each GPU of ml.p3.2xlarge has 16"),
+    (POOL + "jobs: [{name: j, running_since: -1, pool: p, demand: {slots: 1, gpus: 1}}]", 2,
+     "jobs[0].running_since", "'p'"),
+    (POOL + "jobs: [{name: j, pool: p, running_since: 0, demand: {slots: 1, gpus: 1, num_gpus: 1}}]"
+     , 2, "jobs[0].demand", "which are the same"),
     ("pools: [{name: p, capacity: 1, properties: {slots: 8}}]", 1, "pools[0].properties.slots",
      "'slots' is a resource of pool 'p'"),
     (GPUS[:-2] + ", {name: q, capacity: 1, properties: {gpus: 8}}]", 1, "pools[1].properties.gpus",

@@ -4,8 +4,9 @@ There is one server. A site gets at most one app. `@ALL` is the server and every
 the only entry. An app with an empty list has no site; only its folder must exist.
 
 A number in `resource_spec` is an amount of a resource, which the job takes from the site's pool
-while it runs, or of a property, which the pool must have at least. The pools say which of the two
-a name is.
+while it runs, or of a property, which the pool must have at least. The queue says which of the two
+a name is; it knows FLARE's `num_gpus` and `mem_per_gpu_in_GiB`
+(`slotq_core.wire.pool_definition`).
 """
 
 from __future__ import annotations

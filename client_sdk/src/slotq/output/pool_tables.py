@@ -14,6 +14,7 @@ from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
+from slotq_core.wire.pool_definition import contents_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,6 +70,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
         ("health", health(pool)),
+        ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
     ):
         facts.add_row(Text(name, style="bold"), value)

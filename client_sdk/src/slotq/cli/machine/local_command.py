@@ -153,12 +153,15 @@ def _serve(options: Options, *, until_eof: bool) -> None:
 
 def _pools(pools: tuple[str, ...]) -> str:
     from slotq_core.adapters.deployment_settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
-    from slotq_core.errors import Misconfigured
+    from slotq_core.errors import InvalidRequest, Misconfigured
+    from slotq_core.wire.pool_definition import check_declared
 
     text = ",".join(pools) or "main=2"
     try:
-        return pools_text(parse_pools(text, default_type=LOCAL_INSTANCE_TYPE))
-    except Misconfigured as error:
+        found = parse_pools(text, default_type=LOCAL_INSTANCE_TYPE)
+        check_declared((), found)
+        return pools_text(found)
+    except (InvalidRequest, Misconfigured) as error:
         raise click.BadParameter(str(error), param_hint="--pool") from None
 
 

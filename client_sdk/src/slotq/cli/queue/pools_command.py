@@ -74,7 +74,7 @@ def show(app: App, name: str) -> None:
     type=NamedAmount(),
     metavar="NAME=AMOUNT",
     multiple=True,
-    help="A property of each slot, such as mem_per_gpu_in_GiB=16; repeat it to list all.",
+    help="A property of each slot, such as nvlink=1; repeat it to list all.",
 )
 @click.option("--no-properties", is_flag=True, help="The pool has no properties.")
 @click.option(

@@ -127,7 +127,7 @@ slotq submit federated/ --site client1=pool-a"""
     type=NamedAmount(),
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="What the job needs besides slots: of a resource, or of a property of its pool.",
+    help="What the job needs besides slots, such as gpus=8: of a resource or property.",
 )
 @job_setting_options
 @click.option(

@@ -19,8 +19,8 @@ from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
 from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.record import Record
-from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
-from slotq.simulate.scenario.sections import JobSpec
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -238,7 +238,7 @@ class _Live:
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
         self._training = SageMakerTraining(
-            queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
+            queue="simulation", clock=self._clock, make_client=lambda: _Client(self._plane)
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -395,6 +395,17 @@ class _Live:
             return None
         fate = fate_of(self._specs[job.name].fails, job.attempt.number)
         return fate.ending if fate and fate.after is None else None
+
+
+class _Client(PlaneClient):
+    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has."""
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        resources = request["ResourceConfig"]
+        for place in (resources, *resources.get("InstanceGroups", ())):
+            if place.get("InstanceType") == INSTANCE_TYPE:
+                place["InstanceType"] = "ml.m5.large"
+        return super().create_training_job(**request)
 
 
 def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:

@@ -15,10 +15,9 @@ from typing import Protocol
 from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
-from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
-from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, JobSpec
 from slotq_core.admission.groups import check_gang
-from slotq_core.admission.instance_contents import with_contents
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused
@@ -193,7 +192,7 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     return found
 
 
-def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
+def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:
     assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
@@ -206,9 +205,10 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
         running_since=spec.running_since,
     )
     submission = scenario.submission(spec)
-    needs = needs_of(submission.demand, submission.parts, scenario.property_names)
-    met = [pool for pool in pools if pool.name in submission.pools and needs.met_by(pool)]
-    needs = with_contents(needs, met)
+    named = [pool for pool in pools if pool.name in submission.pools]
+    needs = needs_of(submission.demand, submission.parts, pools=pools, named=named)
+    met = [pool for pool in named if needs.met_by(pool)]
+    needs = needs.with_contents(met)
     entry = spec.entry_at if spec.entry_at is not None else spec.running_since
     return Job(
         name=spec.name,
@@ -218,10 +218,10 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
         checkpoints=spec.checkpoint,
         entry_time=entry,
         changed_at=spec.running_since,
-        demand=needs.demand,
+        demand=needs.whole.demand,
         pools=tuple(sorted((pool.name for pool in met), key=submission.pools.index)),
         parts=needs.parts,
-        requires=needs.requires,
+        requires=needs.whole.requires,
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,

@@ -11,13 +11,16 @@ from slotq.simulate.scenario import contents
 from slotq.simulate.scenario.contents import Contents
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.dependencies import circle
-from slotq_core.admission.requirements import divided
+from slotq_core.admission.instance_contents import properties_of
+from slotq_core.admission.requirements import needs_of
+from slotq_core.errors import Refused
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, unknown
+from slotq_core.wire.pool_definition import misdeclared
 
 Check = Callable[[Contents], Iterable[DocumentFault]]
 
@@ -124,22 +127,44 @@ def _comes_later(member: JobSpec, job: JobSpec) -> bool:
     return member.submit_at > job.submit_at
 
 
+def pools_declare_what_instances_contain(scenario: Contents) -> Iterator[DocumentFault]:
+    for place, spec in enumerate(scenario.pools):
+        pool = spec.pool
+        for fault in misdeclared(pool):
+            key = "capacity" if fault.setting == "resources" else fault.setting
+            yield DocumentFault(("pools", place, key, fault.name), f"the pool {fault.said}")
+        for index, change in enumerate(spec.changes):
+            before, pool = {fault.name for fault in misdeclared(pool)}, change.applied(pool)
+            for fault in misdeclared(pool):
+                if fault.name not in before:
+                    where = ("pools", place, "changes", index, "capacity", fault.name)
+                    yield DocumentFault(where, f"the pool then {fault.said}")
+
+
 def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
-    room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
-    properties = {pool.name: pool.properties for pool in scenario.pools}
+    pools = {spec.name: spec.pool for spec in scenario.pools}
+    room = {pool.name: pool.capacity - pool.foreign for pool in pools.values()}
     for place, job in enumerate(scenario.jobs):
         if job.at is None or job.running_since is None:
             continue
         for pool, asked in job.held_in(job.at).items():
             if pool not in room:
                 continue
-            needed, required = divided(asked, scenario.property_names)
-            for name in required:
-                if required[name] > (has := properties[pool][name]):
-                    message = f"needs {name} of {required[name]}, but pool '{pool}' has {has}"
-                    yield DocumentFault(
-                        ("jobs", place, "running_since"), f"job '{job.name}' {message}"
-                    )
+            named = [pools[pool]]
+            try:
+                needs = needs_of(asked, (), pools=[*pools.values()], named=named)
+            except Refused as error:
+                yield DocumentFault(("jobs", place, "demand"), error.message)
+                continue
+            need = needs.counted(named).whole
+            for name in need.missing_in(named[0]):
+                has = properties_of(named[0])[name]
+                yield DocumentFault(
+                    ("jobs", place, "running_since"),
+                    f"job '{job.name}' needs {name} of {need.requires[name]}, but pool '{pool}' "
+                    f"has {has}",
+                )
+            needed = need.demand
             if not needed.within(room[pool]):
                 yield DocumentFault(
                     ("jobs", place, "running_since"),
@@ -154,6 +179,7 @@ CHECKS: tuple[Check, ...] = (
     contents.names_are_unique,
     contents.jobs_name_pools_that_there_are,
     contents.jobs_name_what_there_is,
+    pools_declare_what_instances_contain,
     turns_come_to_an_end,
     budgets_come_to_an_end,
     contents.changes_are_of_what_there_is,

@@ -101,11 +101,6 @@ class Contents(Section):
     def pool_names(self) -> tuple[str, ...]:
         return tuple(pool.name for pool in self.pools)
 
-    @cached_property
-    def property_names(self) -> frozenset[str]:
-        """The names that a demand requires of a pool, and takes nothing of."""
-        return frozenset(name for pool in self.pools for name in pool.properties)
-
     @property
     def resources(self) -> tuple[str, ...]:
         """The resources of the pools: `slots` first."""

@@ -27,14 +27,12 @@ from slotq.simulate.scenario.sections import (
     ChangeSpec,
     GroupSpec,
     JobSpec,
-    PoolSpec,
     WhySpec,
 )
 from slotq_core.admission.instance_contents import counting
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import SETTINGS, Submission
-from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
@@ -58,10 +56,6 @@ from slotq_core.wire.document.models import (
     user_of,
 )
 from slotq_core.wire.document.sections import Section
-from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
-
-INSTANCE_TYPE = "ml.m5.large"
-"""The instance type of pools that name none."""
 
 
 class Scenario(Contents):
@@ -116,7 +110,7 @@ class Scenario(Contents):
     def configuration(self) -> Snapshot:
         """The world before the first job."""
         return Snapshot(
-            pools=counting(map(_pool, self.pools), self.shared),
+            pools=counting((spec.pool for spec in self.pools), self.shared),
             projects=self.shared.projects,
             departments=self.shared.departments,
             classes=self.shared.classes,
@@ -172,18 +166,6 @@ class Scenario(Contents):
             heartbeat=spec.heartbeat_seconds,
             max_parallel=spec.max_parallel,
         )
-
-
-def _pool(spec: PoolSpec) -> Pool:
-    settings = {name: getattr(spec, name) for name in (*DURATIONS, *SWITCHES, *CHOICES)}
-    return Pool(
-        name=spec.name,
-        instance_type=spec.instance_type or INSTANCE_TYPE,
-        capacity=spec.capacity,
-        properties=spec.properties,
-        foreign=spec.foreign,
-        **{**settings, "count_foreign": True},
-    )
 
 
 def load(path: Path, trace: Path | None = None) -> Scenario:

@@ -41,7 +41,10 @@ from slotq_core.wire.document.values import (
     Positive,
     Seconds,
 )
-from slotq_core.wire.pool_definition import LONGEST_NAME
+from slotq_core.wire.pool_definition import CHOICES, DURATIONS, LONGEST_NAME, SWITCHES, following
+
+INSTANCE_TYPE = "ml.scenario.large"
+"""The instance type of pools that name none. Nobody knows what such instances contain."""
 
 
 class ChangeSpec(Section):
@@ -62,12 +65,14 @@ class ChangeSpec(Section):
     def applied(self, pool: Pool) -> Pool:
         """The pool after the change."""
         bare = declared(pool)
-        after = replace(
+        changed = replace(
             bare,
             capacity=Demand({**bare.capacity, **(self.capacity or {})}),
             foreign=pool.foreign if self.foreign is None else self.foreign,
             state=self.state or pool.state,
         )
+        named = ("resources",) if {*(self.capacity or ())} - {"slots"} else ()
+        after = following(bare, changed, named=named)
         return counting([after], NO_SHARING, before=[pool])[0]
 
 
@@ -78,6 +83,19 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
+
+    @property
+    def pool(self) -> Pool:
+        """The pool at the beginning."""
+        settings = {name: getattr(self, name) for name in (*DURATIONS, *SWITCHES, *CHOICES)}
+        return Pool(
+            name=self.name,
+            instance_type=self.instance_type or INSTANCE_TYPE,
+            capacity=self.capacity,
+            properties=self.properties,
+            foreign=self.foreign,
+            **{**settings, "count_foreign": True},
+        )
 
 
 class GroupSpec(Section):

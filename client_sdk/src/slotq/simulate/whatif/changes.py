@@ -33,7 +33,7 @@ from slotq_core.spelling import did_you_mean, unknown
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.pool_definition import defined, following
 from slotq_core.wire.views.about import MeView
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
     settings = replace(
         settings,
         pools=tuple(
-            defined(pool.name, {"slots": change.pools[pool.name]}, pool)
+            following(pool, defined(pool.name, {"slots": change.pools[pool.name]}, pool))
             if pool.name in change.pools
             else pool
             for pool in settings.pools

@@ -1,20 +1,24 @@
-"""The contents of instances, for quotas of GPUs, CPUs and memory.
+"""The contents of instances: GPUs, vCPUs, memory, and the memory of a GPU.
+
+SlotQ knows them by the instance type, so a job may ask for them, and no pool has to declare them. A
+job's instances contain them whole, so slots bind before they do, and nothing is counted.
 
 A pool counts the contents of its instances if a quota or a limit names them. From then on they are
 part of its capacity and of each new job's demand: the contents of one instance times the job's
-instances. They never bind before slots do; they only give the quotas a meaning. A pool that
-declares such a resource itself counts what it declares."""
+instances. A pool that declares such a resource itself counts what it declares, which is what its
+instances contain (`wire.pool_definition`) but in pools from before this rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slotq_core.admission.requirements import Needs
+from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.sharing import Sharing
+from slotq_core.wire.pool_definition import SPELLINGS, contained_in, contents_of
 from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
@@ -22,9 +26,12 @@ def counting(
     pools: Iterable[Pool], sharing: Sharing, *, before: Iterable[Pool] = ()
 ) -> tuple[Pool, ...]:
     """Return the pools with the contents counted under these quotas and limits. A pool goes on
-    counting the contents that it counted `before`, because jobs there hold them."""
+    counting the contents that it counted or declared `before`, because jobs there hold them."""
     named = {name for name in NAMES if name in _resources_named(sharing)}
-    counted = {pool.name: pool.contents for pool in before}
+    counted = {
+        pool.name: {*pool.contents, *(name for name in NAMES if name in pool.capacity)}
+        for pool in before
+    }
     return tuple(_counting(declared(pool), {*named, *counted.get(pool.name, ())}) for pool in pools)
 
 
@@ -46,16 +53,54 @@ def contained(pools: Sequence[Pool], slots: int) -> Demand:
     return Demand({name: slots * min(amounts[name] for amounts in slot_contents) for name in names})
 
 
-def with_contents(needs: Needs, pools: Sequence[Pool]) -> Needs:
-    """Return the needs of a job that may run in these pools, with the contents of its instances.
-    The contents of a job over several pools at once do not count."""
-    more = Demand() if needs.parts else contained(pools, needs.demand.slots)
-    return replace(needs, demand=Demand({**needs.demand, **more})) if more else needs
+def in_one_word(demand: Demand, pools: Iterable[Pool]) -> Demand:
+    """Return the demand with SlotQ's names. A word that one of the queue's pools declares is its
+    own name there. Raises InvalidRequest if the demand has two words for one thing."""
+    words = [name for name in SPELLINGS if name in demand]
+    if not words:
+        return demand
+    declared_names = {name for pool in pools for name in (*pool.capacity, *pool.properties)}
+    amounts = dict(demand)
+    for word in words:
+        if word in declared_names:
+            continue
+        if SPELLINGS[word] in amounts:
+            raise InvalidRequest(
+                f"the job asks for {SPELLINGS[word]} and for {word}, which are the same: name one",
+                field="Tags",
+            )
+        amounts[SPELLINGS[word]] = amounts.pop(word)
+    return Demand(amounts)
+
+
+def properties_of(pool: Pool) -> Demand:
+    """Return what each of the pool's slots is like: what it declares, and what an instance of its
+    type contains."""
+    return Demand({**contents_of(pool.instance_type), **pool.properties})
+
+
+def declares(pool: Pool, name: str) -> bool:
+    """Whether the pool declares an amount of this resource, which its jobs use up."""
+    return name in pool.capacity and name not in pool.contents
+
+
+def knows(pool: Pool, name: str) -> bool:
+    """Whether the pool has as much of this resource as its instances contain, by their type."""
+    return pool.instance_type in CONTENTS and not declares(pool, name)
+
+
+def must_count(name: str, pools: Sequence[Pool]) -> bool:
+    """Whether a job in these pools takes this resource from them. It need not if one of them does
+    not count the resource, and in the others slots are used up first."""
+    return all(name in pool.capacity for pool in pools) or any(
+        declares(pool, name) and not pool.capacity[name] >= contained_in(pool, name) > 0
+        for pool in pools
+    )
 
 
 def _counting(pool: Pool, named: Iterable[str]) -> Pool:
-    known = _known(pool.instance_type)
-    counted = {*named} & known.keys() - {*pool.capacity, *pool.properties}
+    known = contents_of(pool.instance_type)
+    counted = {*named} & {*NAMES} & known.keys() - {*pool.capacity, *pool.properties}
     if not counted:
         return pool
     contents = {name: pool.capacity.slots * known[name] for name in counted}
@@ -64,13 +109,8 @@ def _counting(pool: Pool, named: Iterable[str]) -> Pool:
 
 
 def _in_a_slot(pool: Pool) -> Mapping[str, int]:
-    known = _known(pool.instance_type)
+    known = contents_of(pool.instance_type)
     return {name: known[name] for name in pool.contents if name in known}
-
-
-def _known(instance_type: str) -> Mapping[str, int]:
-    amounts = CONTENTS.get(instance_type)
-    return dict(zip(NAMES, amounts, strict=True)) if amounts else {}
 
 
 def _resources_named(sharing: Sharing) -> set[str]:

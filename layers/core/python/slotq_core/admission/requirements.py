@@ -2,7 +2,8 @@
 
 A demand names resources, which the job takes from its pool while it runs, and properties, which the
 pool must have at least and no job uses up. The policy sees only the resources, and only the pools
-that have the properties.
+that have the properties. Contents of instances that the pools do not count are required of each
+instance, and nothing is taken.
 """
 
 from __future__ import annotations
@@ -10,63 +11,154 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from slotq_core.admission.instance_contents import (
+    contained,
+    declares,
+    in_one_word,
+    knows,
+    must_count,
+    properties_of,
+)
 from slotq_core.errors import InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
 from slotq_core.names import POOLS_TAG
+from slotq_core.wire.training.instance_types import MEMORY_PER_GPU, NAMES
 
 _NOTHING = Demand()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Needs:
-    """A demand, divided into resources and properties."""
+class Need:
+    """A demand in one pool, divided."""
 
     demand: Demand
     """The resources, slots included."""
-    parts: tuple[tuple[str, Demand], ...] = ()
-    """The resources in each of several pools at once."""
     requires: Demand = _NOTHING
-    """The properties; of a job in parts the most of each that a part needs."""
-    required_in: Mapping[str, Demand]
-    """For a job in parts: the properties that each of its pools needs."""
+    """The properties."""
+    each: Demand = _NOTHING
+    """What each instance must contain of the resources, where the pool knows its instances."""
 
     def met_by(self, pool: Pool) -> bool:
-        """Whether the pool has the properties that the job needs there."""
-        return self.required_in.get(pool.name, self.requires).within(pool.properties)
+        """Whether the pool has the properties, and its instances contain enough."""
+        return not (self.requires or self.each) or not self.missing_in(pool)
+
+    def missing_in(self, pool: Pool) -> list[str]:
+        """The names that the pool, or each of its instances, has too little of."""
+        has = properties_of(pool)
+        wanted = {**self.requires, **self.each}
+        return [
+            name
+            for name, amount in wanted.items()
+            if amount > has[name] and not (name in self.each and declares(pool, name))
+        ]
+
+    def counted(self, pools: Sequence[Pool]) -> Need:
+        """The need in these pools: what a job need not take from them is required of each
+        instance."""
+        left = {name: n for name, n in self.each.items() if not must_count(name, pools)}
+        if not left:
+            return self
+        demand = Demand({name: n for name, n in self.demand.items() if name not in left})
+        each = Demand({name: n for name, n in self.each.items() if name not in left})
+        return Need(demand=demand, requires=self.requires + Demand(left), each=each)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needs:
+    """The demand of a job, divided into resources and properties."""
+
+    whole: Need
+    """In the one pool that it runs in; of a job in parts, all parts together."""
+    by_pool: Mapping[str, Need]
+    """For a job in parts: the need in each of its pools."""
+
+    @property
+    def parts(self) -> tuple[tuple[str, Demand], ...]:
+        """The resources in each of several pools at once."""
+        return tuple((pool, need.demand) for pool, need in self.by_pool.items())
+
+    def met_by(self, pool: Pool) -> bool:
+        """Whether the pool has what the job needs there and does not use up."""
+        return self.by_pool.get(pool.name, self.whole).met_by(pool)
 
     def check(self, pools: Sequence[Pool]) -> None:
-        """Check the properties of the pools that the job named. Raises NeverFits unless one of them
-        has all properties; for a job in parts, unless each has those that its part needs."""
+        """Check the pools that the job named. Raises NeverFits unless one of them has all
+        properties and large enough instances; for a job in parts, unless each has what its part
+        needs."""
         unmet = [pool for pool in pools if not self.met_by(pool)]
-        for name, required in self.required_in.items():
+        for name, need in self.by_pool.items():
             if lacking := [pool for pool in unmet if pool.name == name]:
-                raise _never_met(f"the part in pool {name}", required, lacking)
+                raise _never_met(f"the part in pool {name}", need, lacking)
         if unmet and len(unmet) == len(pools):
-            raise _never_met("the job", self.requires, pools)
+            raise _never_met("the job", self.whole, pools)
+
+    def counted(self, pools: Sequence[Pool]) -> Needs:
+        """The needs in these pools, which meet them: what a job need not take from its pools is
+        required of each instance."""
+        if not self.by_pool:
+            return replace(self, whole=self.whole.counted(pools))
+        by_name = {pool.name: [pool] for pool in pools}
+        return _in_parts(
+            (name, need.counted(by_name.get(name, ()))) for name, need in self.by_pool.items()
+        )
+
+    def with_contents(self, pools: Sequence[Pool]) -> Needs:
+        """The needs in these pools, with the contents of the job's instances that all of them
+        count. The contents of a job over several pools at once do not count."""
+        needs = self.counted(pools)
+        more = Demand() if needs.by_pool else contained(pools, needs.whole.demand.slots)
+        if not more:
+            return needs
+        whole = replace(needs.whole, demand=Demand({**needs.whole.demand, **more}))
+        return replace(needs, whole=whole)
 
 
 def property_names(pools: Iterable[Pool]) -> frozenset[str]:
-    """The names of the properties that any of the queue's pools has."""
-    return frozenset(name for pool in pools for name in pool.properties)
+    """The names of properties: of what SlotQ knows of instances, and of the queue's pools."""
+    return frozenset((MEMORY_PER_GPU, *(name for pool in pools for name in pool.properties)))
 
 
 def needs_of(
-    demand: Demand, parts: Sequence[tuple[str, Demand]], properties: Collection[str]
+    demand: Demand,
+    parts: Sequence[tuple[str, Demand]],
+    *,
+    pools: Sequence[Pool],
+    named: Sequence[Pool],
 ) -> Needs:
-    """Divide a demand, or that of each part. A name that is no property is a resource."""
+    """Divide a demand, or that of each part. A name that is no property is a resource. `pools`: the
+    queue's; `named`: those that the job may run in. Raises InvalidRequest for two words for one
+    thing."""
+    if not parts and len(demand) == 1:
+        return Needs(whole=Need(demand=demand), by_pool={})
+    properties = property_names(pools)
     if not parts:
-        resources, required = divided(demand, properties)
-        return Needs(demand=resources, requires=required, required_in={})
-    of_parts = [(pool, *divided(needed, properties)) for pool, needed in parts]
-    required_in = {pool: required for pool, _, required in of_parts}
-    return Needs(
-        demand=Demand.total(resources for _, resources, _ in of_parts),
-        parts=tuple((pool, resources) for pool, resources, _ in of_parts),
-        requires=_most(required_in.values()),
-        required_in=required_in,
+        return Needs(whole=_need(in_one_word(demand, pools), properties, named), by_pool={})
+    by_name = {pool.name: [pool] for pool in named}
+    return _in_parts(
+        (pool, _need(in_one_word(needed, pools), properties, by_name.get(pool, [])))
+        for pool, needed in parts
     )
+
+
+def _need(demand: Demand, properties: Collection[str], pools: Sequence[Pool]) -> Need:
+    resources, required = divided(demand, properties)
+    each = {
+        name: -(-resources[name] // resources.slots)
+        for name in NAMES
+        if name in resources and any(knows(pool, name) for pool in pools)
+    }
+    return Need(demand=resources, requires=required, each=Demand(each))
+
+
+def _in_parts(parts: Iterable[tuple[str, Need]]) -> Needs:
+    by_pool = dict(parts)
+    whole = Need(
+        demand=Demand.total(need.demand for need in by_pool.values()),
+        requires=_most(need.requires for need in by_pool.values()),
+    )
+    return Needs(whole=whole, by_pool=by_pool)
 
 
 def divided(demand: Demand, properties: Collection[str]) -> tuple[Demand, Demand]:
@@ -128,18 +220,39 @@ def _most(demands: Iterable[Demand]) -> Demand:
     return Demand(found)
 
 
-def _never_met(what: str, required: Demand, pools: Sequence[Pool]) -> NeverFits:
-    """The refusal: each property that a pool has too little of, and the most that any pool has."""
-    short = [name for name in required if any(required[name] > p.properties[name] for p in pools)]
+def _never_met(what: str, need: Need, pools: Sequence[Pool]) -> NeverFits:
+    """The refusal: each name that a pool has too little of, and the most that any pool has."""
+    missing = {name for pool in pools for name in need.missing_in(pool)}
+    short = [name for name in {**need.requires, **need.each} if name in missing]
     shortfalls = " and ".join(
-        f"{name} of at least {required[name]}, {_best(name, pools)}" for name in short
+        _too_small(name, need, pools) if name in need.each else _too_little(name, need, pools)
+        for name in short
     )
     together = "; no pool has all of these together" if len(short) > 1 else ""
     return NeverFits(f"{what} needs {shortfalls}{together}", field="Tags")
 
 
-def _best(name: str, pools: Sequence[Pool]) -> str:
-    best = max(pools, key=lambda pool: pool.properties[name])
-    if name not in best.properties:
-        return "which none of its pools has"
-    return f"and the most that its pools have is {best.properties[name]} (pool {best.name})"
+def _too_little(name: str, need: Need, pools: Sequence[Pool]) -> str:
+    """The sentence about a property."""
+    best, has = _best(name, pools)
+    most = f"and the most that its pools have is {has} (pool {best.name})" if has else ""
+    return f"{name} of at least {need.requires[name]}, {most or 'which none of its pools has'}"
+
+
+def _too_small(name: str, need: Need, pools: Sequence[Pool]) -> str:
+    """The sentence about what instances contain."""
+    asked, slots = need.demand[name], need.demand.slots
+    best, has = _best(name, pools)
+    if not has:
+        return f"{asked} {name}, and no instance of its pools contains any"
+    instances = "its 1 instance contains" if slots == 1 else f"its {slots} instances contain"
+    return (
+        f"{asked} {name}, and {instances} at most {slots * has} (pool {best.name}, "
+        f"{best.instance_type}): that takes {-(-asked // has)} instances"
+    )
+
+
+def _best(name: str, pools: Sequence[Pool]) -> tuple[Pool, int]:
+    """The pool whose slots have the most of it, and how much."""
+    best = max(pools, key=lambda pool: properties_of(pool)[name])
+    return best, properties_of(best)[name]

@@ -17,8 +17,7 @@ from slotq_core.admission.dependencies import (
     incomplete_dependencies,
     unended_dependencies,
 )
-from slotq_core.admission.instance_contents import with_contents
-from slotq_core.admission.requirements import Needs, needs_of, property_names
+from slotq_core.admission.requirements import Needs, needs_of
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState, Submission, settings_of
@@ -27,6 +26,7 @@ from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.privacy.identity import BY_DEFAULT, People
 from slotq_core.spelling import as_known, did_you_mean
+from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and a DynamoDB sort key holds at most 1,024 bytes."""
@@ -58,24 +58,24 @@ def admit(
     after = submission.after
     after_any = tuple(name for name in submission.after_any if name not in after)
     check_dependencies(submission.name, after, after_any)
-    needs = _needs(submission, pools)
-    accepted = _accepted(submission, needs, pools, by_default)
-    needs = with_contents(needs, accepted)
-    large = [pool for pool in accepted if needs.demand.within(pool.capacity)]
+    needs, accepted = _accepted(submission, pools, by_default)
+    needs = needs.with_contents(accepted)
+    demand, requires = needs.whole.demand, needs.whole.requires
+    large = [pool for pool in accepted if demand.within(pool.capacity)]
     if submission.parts:
         _check_parts(submission.group, needs, accepted)
     elif not large:
-        raise NeverFits(_too_large(needs.demand, accepted), field="ResourceConfig.InstanceCount")
+        raise NeverFits(_too_large(demand, accepted), field="ResourceConfig.InstanceCount")
     job = Job(
         name=submission.name,
         state=JobState.PENDING,
         priority=submission.priority,
         entry_time=now,
         changed_at=now,
-        demand=needs.demand,
+        demand=demand,
         pools=tuple(pool.name for pool in accepted),
         parts=needs.parts,
-        requires=needs.requires,
+        requires=requires,
         **settings_of(submission),
         project=submission.project,
         priority_class=_class_named_in(submission, rights),
@@ -195,15 +195,16 @@ def _check_parts(group: str, needs: Needs, pools: Sequence[Pool]) -> None:
 def bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
     """The submission as a job with only its size and pools; with no pool if none has the required
     properties."""
-    needs = _needs(member, pools)
+    needs = _needs(member, pools, _named(member, pools))
+    met = [pool for pool in _named(member, pools) if needs.met_by(pool)]
     return Job(
         name=member.name,
         state=JobState.PENDING,
         priority=member.priority,
         priority_class=member.priority_class,
         entry_time=0,
-        demand=needs.demand,
-        pools=tuple(pool.name for pool in _named(member, pools) if needs.met_by(pool)),
+        demand=needs.counted(met).whole.demand,
+        pools=tuple(pool.name for pool in met),
         person=person,
     )
 
@@ -211,7 +212,7 @@ def bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
 def check_pools(submission: Submission, pools: Sequence[Pool]) -> None:
     """Raises InvalidRequest or NeverFits if none of these pools is the submission's, or if none has
     the properties that it requires."""
-    _accepted(submission, _needs(submission, pools), pools)
+    _accepted(submission, pools)
 
 
 def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
@@ -222,21 +223,34 @@ def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
         f"{pool.name} has " + " and ".join(str(pool.capacity[name]) for name in short)
         for pool in pools
     )
-    return f"the job needs {needs}, more than any of its pools: {sizes}"
+    return f"the job needs {needs}, more than any of its pools: {sizes}{_unknown(short, pools)}"
 
 
-def _needs(submission: Submission, pools: Iterable[Pool]) -> Needs:
-    return needs_of(submission.demand, submission.parts, property_names(pools))
+def _unknown(names: Iterable[str], pools: Sequence[Pool]) -> str:
+    """A hint where a pool neither declares what the job asks for nor has known instances."""
+    nowhere = [name for name in names if name in NAMES and not any(p.capacity[name] for p in pools)]
+    odd = next((pool for pool in pools if pool.instance_type not in CONTENTS), None)
+    if odd is None or not nowhere:
+        return ""
+    return (
+        f"; SlotQ does not know what {odd.instance_type} contains: an operator can say so, "
+        f"`slotq pools set {odd.name} --resource {nowhere[0]}=N`"
+    )
+
+
+def _needs(submission: Submission, pools: Sequence[Pool], named: Sequence[Pool]) -> Needs:
+    return needs_of(submission.demand, submission.parts, pools=pools, named=named)
 
 
 def _accepted(
-    submission: Submission, needs: Needs, pools: Sequence[Pool], by_default: Sequence[str] = ()
-) -> list[Pool]:
-    """The pools that the job may run in: those that it named, or those of its instance type, with
-    the properties that it requires."""
+    submission: Submission, pools: Sequence[Pool], by_default: Sequence[str] = ()
+) -> tuple[Needs, list[Pool]]:
+    """What the job needs, and the pools that it may run in: those that it named, or those of its
+    instance type, which meet the needs."""
     named = _named(submission, pools, by_default)
+    needs = _needs(submission, pools, named)
     needs.check(named)
-    return _few([pool for pool in named if needs.met_by(pool)])
+    return needs, _few([pool for pool in named if needs.met_by(pool)])
 
 
 def check_names(

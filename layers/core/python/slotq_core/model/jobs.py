@@ -140,8 +140,9 @@ class Job(JobSettings):
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""
     requires: Demand = field(default_factory=Demand)
-    """The pool properties that the job asked for; of a job over several pools the most of each that
-    a part asked for. `pools` holds only pools that had them at the submission."""
+    """The pool properties that the job asked for, and what it asked for of instances' contents that
+    its pools do not count, by instance; of a job over several pools the most of each that a part
+    asked for. `pools` holds only pools that had them at the submission."""
     project: str = ""
     """The project's name; empty: the one implicit project."""
     group: str = ""

@@ -129,8 +129,8 @@ class Pool:
     """The resources in `capacity` that are counted from the instances' contents, not declared,
     because quotas name them (`admission.instance_contents`)."""
     properties: Demand = field(default_factory=Demand)
-    """The properties of each slot, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
-    no job uses it up. No name is both a property and a resource in one queue."""
+    """The declared properties of each slot, e.g. `nvlink`. A job may require a property; no job
+    uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
     """Capacity that training jobs outside the queue occupy, if the pool counts them."""
     reserve_after: Duration | None = field(

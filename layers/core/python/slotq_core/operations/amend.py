@@ -24,6 +24,7 @@ from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
+from slotq_core.wire.training.instance_types import NAMES
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (
@@ -155,6 +156,14 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
         raise InvalidRequest(
             f"job {job.name} runs in several pools at once, and these stay as submitted; cancel it "
             "and submit it with other pools",
+            field="Tags",
+        )
+    elsewhere = (revision.before.pools, job.project) != (revision.after.pools, admitted.project)
+    lost = [name for name in NAMES if job.demand[name] and not admitted.demand[name]]
+    if elsewhere and lost:
+        raise InvalidRequest(
+            f"job {job.name} takes {' and '.join(lost)} from its pools, and not all of the new "
+            "pools count them; cancel it and submit it with these pools",
             field="Tags",
         )
     if _dependencies(revision.before) != _dependencies(revision.after):

@@ -5,12 +5,15 @@ are whole seconds. None means "none": without `reserve_after` others may pass a 
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
 take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
 GRACE, and false or "off".
+
+Nobody has to declare what instances contain (`contents_of`). A pool may, if its number is the right
+one. Another is refused when it is set; pools from before this rule keep theirs until then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -20,6 +23,7 @@ from slotq_core.model import pools as model
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.timestamps import seconds_in
+from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
 
 MOST_POOLS = 500
 """The most pools of a queue."""
@@ -68,6 +72,10 @@ SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "prope
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
 """In a change of a pool: forget the results of SageMaker's refusals."""
+
+
+SPELLINGS = {"num_gpus": "gpus"}
+"""The words of others, NVIDIA FLARE's, for what SlotQ knows by another name."""
 
 
 class _Names(NamedTuple):
@@ -164,6 +172,86 @@ def check_together(pools: Iterable[Described]) -> None:
     """Raises InvalidRequest if a name has two meanings in the pools of one queue."""
     for clash in clashes(pools):
         raise InvalidRequest(f"pool '{clash.pool}': {clash}", field="properties")
+
+
+def contents_of(instance_type: str) -> Mapping[str, int]:
+    """Return what one instance of this type contains, by name; of an unknown type nothing."""
+    amounts = CONTENTS.get(instance_type)
+    return dict(zip((*NAMES, MEMORY_PER_GPU), amounts, strict=True)) if amounts else {}
+
+
+def check_declared(before: Iterable[Pool], after: Iterable[Pool]) -> None:
+    """Raises InvalidRequest if a pool declares anew what its instances do not contain, or another
+    word for it. What it declared before may stay."""
+    earlier = {pool.name: {fault[:3] for fault in misdeclared(pool)} for pool in before}
+    for pool in after:
+        for fault in misdeclared(pool):
+            if fault[:3] not in earlier.get(pool.name, ()):
+                raise InvalidRequest(f"pool '{pool.name}' {fault.said}", field=fault.setting)
+
+
+class Misdeclared(NamedTuple):
+    """An amount that a pool may not declare."""
+
+    setting: str
+    """`resources` or `properties`."""
+    name: str
+    amount: int
+    said: str
+    """What is wrong and what to do, after the pool's name."""
+
+
+def misdeclared(pool: Pool) -> Iterator[Misdeclared]:
+    """Yield every amount that contradicts what SlotQ knows of the pool's instances."""
+    amounts = (("resources", pool.capacity), ("properties", pool.properties))
+    for setting, of_setting in amounts:
+        for name, amount in of_setting.items():
+            counted = setting == "resources" and name in pool.contents
+            if not counted and (said := _contradiction(pool, setting, name, amount)):
+                yield Misdeclared(setting, name, amount, said)
+
+
+def following(before: Pool, after: Pool, *, named: Collection[str] = ()) -> Pool:
+    """Return the pool after a change without what was right before and is not any more, because of
+    other slots or another type. What the change names, of `resources` and `properties`, stays."""
+    was_wrong = {fault.name for fault in misdeclared(before)}
+    stale = {fault.name for fault in misdeclared(after) if fault.setting not in named} - was_wrong
+    if not stale:
+        return after
+    capacity, properties = (
+        Demand({name: n for name, n in amounts.items() if name not in stale})
+        for amounts in (after.capacity, after.properties)
+    )
+    return replace(after, capacity=capacity, properties=properties)
+
+
+def _contradiction(pool: Pool, setting: str, name: str, amount: int) -> str:
+    """Return what is wrong with a declared amount; empty: nothing."""
+    kind, known = pool.instance_type, contents_of(pool.instance_type)
+    if name in SPELLINGS:
+        return f"declares {name}, which are {SPELLINGS[name]} here: name them so"
+    if setting == "properties" and name in NAMES:
+        return f"declares {name} as a property, but {name} are a resource"
+    if setting == "properties" and name == MEMORY_PER_GPU and known:
+        has, per_gpu = known[name], f"each GPU of {kind} has {known[name]}"
+        return _differs(name, amount, has, per_gpu if has else f"{kind} has no GPUs")
+    if setting == "resources" and name in NAMES and known:
+        has, slots = contained_in(pool, name), pool.capacity.slots
+        instances = f"its {slots} instances of {kind} contain {has}"
+        return _differs(name, amount, has, instances if slots != 1 else f"its {kind} has {has}")
+    return ""
+
+
+def _differs(name: str, amount: int, known: int, said: str) -> str:
+    if amount == known:
+        return ""
+    instead = f", or declare {known}" if known else ""
+    return f"declares {amount} {name}, but {said}: leave {name} out{instead}"
+
+
+def contained_in(pool: Pool, name: str) -> int:
+    """Return how much of a resource all of the pool's instances contain; 0 if that is unknown."""
+    return pool.capacity.slots * contents_of(pool.instance_type).get(name, 0)
 
 
 def read_amount(name: str, text: str) -> int | None:

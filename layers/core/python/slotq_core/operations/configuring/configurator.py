@@ -44,9 +44,11 @@ from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
     FORGET_LIMIT,
     MOST_POOLS,
+    check_declared,
     check_name,
     check_together,
     defined,
+    following,
 )
 
 _TRIES = 5
@@ -126,6 +128,8 @@ class Configurator:
                     f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
                 )
             after = defined(name, values, before)
+            if before is not None:
+                after = following(before, after, named=values)
             pools = [after if pool.name == name else pool for pool in now.pools]
             return replace(now, pools=(*pools, *([] if before else [after])))
 
@@ -266,6 +270,7 @@ class Configurator:
             raise InvalidRequest(f"a queue has at most {MOST_POOLS:,} pools", field="pools")
         if after.pools != now.pools:
             check_together(after.pools)
+            check_declared(now.pools, after.pools)
         references.check(now, after)
         self._check_jobs(now, after, moved)
         held: Held = {}

@@ -139,7 +139,8 @@ class SharedJobView(BaseModel):
     parts: dict[str, dict[str, int]] = Field(default={})
     """The job's demand in each of several pools at once."""
     requires: dict[str, int] = Field(default={})
-    """The properties that the job's pools must have at least."""
+    """The properties that the job's pools must have at least, and what each of its instances must
+    contain."""
     pools: list[str]
     preemptible: bool
     min_runtime: float
