@@ -66,6 +66,7 @@ class NodeProcess:
         self.orders = Orders(node=name, generation=1, number=0, lease_s=60)
         self.process: subprocess.Popen[bytes]
         self.log = folder / "node.log"
+        self.command: tuple[str, ...] = (python(), str(AGENT))
 
     def start(self, *before: str, user: int | None = None, **more: str) -> None:
         """Start the agent by a command that runs it (`before`), or as a user without rights."""
@@ -88,12 +89,12 @@ class NodeProcess:
             "SLOTQ_NODE_WORK": str(self.work),
             "SLOTQ_NODE_POLL": "0.05",
             "SLOTQ_NODE_SYNC": "0.1",
-            "TRAINING_JOB_ARN": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/{self.name}",
+            "TRAINING_JOB_ARN": f"arn:aws:sagemaker:us-east-1:1:training-job/{self.name}",
             **more,
         }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*before, python(), str(AGENT)],
+                [*before, *self.command],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -198,3 +199,8 @@ def attempt(
     return OrderedAttempt(
         attempt=name, job=name, number=1, gpus=gpus, request=reduced(request), **more
     )
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended."""
+    return not Path(f"/proc/{pid}").exists()

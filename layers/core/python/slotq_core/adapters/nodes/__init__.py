@@ -24,14 +24,14 @@ BOOTSTRAP = (
 
 
 @cache
-def agent() -> bytes:
+def agent_source() -> bytes:
     """Return the agent's file."""
     return resources.files(__package__).joinpath("agent.py").read_bytes()
 
 
 def agent_hash() -> str:
     """Return the SHA-256 (hex) of the agent's file."""
-    return hashlib.sha256(agent()).hexdigest()
+    return hashlib.sha256(agent_source()).hexdigest()
 
 
 def agent_key() -> str:

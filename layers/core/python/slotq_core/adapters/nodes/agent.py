@@ -801,6 +801,8 @@ class Tree:
     def open(self, path: Path) -> BinaryIO:
         """Open a file for reading. Raises OSError, also for a file that the job may not read."""
         real = path.resolve(strict=True)
+        if self._root not in real.parents:
+            raise PermissionError(f"{path} is outside the job's folder")
         folder = self._walk(real.parent)
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -2174,6 +2176,7 @@ class Node:
         self._uids, without = has_uids(settings.first_uid)
         self._next_uid = settings.first_uid
         self._jobs: dict[str, Job] = {}
+        self._literal_user: Job | None = None
         self._gpu_users: dict[int, Job] = {}
         self._cpu_users: dict[Job, list[int]] = {}
         self._problems: dict[str, str] = {"base": lock_base(settings.base), "uids": without}
@@ -2214,15 +2217,14 @@ class Node:
         return self.gpus[index].name
 
     def wait_for_literal(self, job: Job) -> None:
-        """Wait until no other job has the node's /opt/ml. Raises Withdrawn."""
+        """Wait until no other job has the node's /opt/ml, and take it. Raises Withdrawn."""
         with self._moved:
-            while job.order.literal and any(
-                other.order.literal and not other.is_removed
-                for other in self._jobs.values()
-                if other is not job
-            ):
+            while job.order.literal and self._literal_user is not job:
                 job.check_withdrawn()
-                self._moved.wait(0.5)
+                if self._literal_user is None or self._literal_user.is_removed:
+                    self._literal_user = job
+                else:
+                    self._moved.wait(0.5)
 
     def wait_for_gpus(self, job: Job) -> list[int]:
         """Wait until nothing runs on the job's GPUs, and take them. Returns the CPUs that are the
