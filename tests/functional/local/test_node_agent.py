@@ -175,7 +175,7 @@ except PermissionError:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"DataSource": {"S3DataSource": {"S3Uri": "s3://sagemaker-us-east-1-123456789012/no"}}},
+        ({"DataSource": {"S3DataSource": {"S3Uri": "s3://sagemaker-us-east-1-123456789012/none"}}},
          "no S3 objects found"),
         ({"DataSource": {"S3DataSource": {"S3Uri": "s3://absent-bucket/x"}}}, "NoSuchBucket"),
         ({"InputMode": "Pipe"}, "need a whole instance"),
@@ -372,7 +372,9 @@ def test_two_scripts_that_name_the_nodes_folder_fail_and_never_mix(
     ended = run(agent, *(attempt(account, f"literal-{n}", source) for n in (1, 2)))
     for one in ended:
         assert one.state is AttemptPhase.FAILED
-        assert "use SM_CHECKPOINT_DIR or slotq_training.checkpoint_dir()" in one.failure
+        assert "use SM_CHECKPOINT_DIR or slotq_training.checkpoint_dir()" in one.failure, (
+            account.said(one.attempt)
+        )
     assert list((agent.base / "checkpoints").iterdir()) == []
 
 

@@ -118,9 +118,9 @@ def test_nothing_runs_on_when_the_agent_is_killed(
 def test_a_frozen_worker_loses_its_lease_and_its_jobs(agent: NodeProcess, account: Account) -> None:
     """The supervisor keeps the lease: no thread of the worker need run for it."""
     agent.start()
-    agent.order(lease_s=2)
+    agent.order(lease_s=8)
     agent.until_report(lambda report: report.orders == 1, "the orders read")
-    agent.order(attempt(account, "frozen", WAITS), lease_s=2)
+    agent.order(attempt(account, "frozen", WAITS), lease_s=8)
     account.until(lambda: len(account.said("frozen")) == 2, "two lines")
     pids = [int(line.split()[-1]) for line in account.said("frozen")]
     worker = worker_of(agent)

@@ -87,6 +87,13 @@ def with_proof(document: Mapping[str, Any], token: str) -> dict[str, Any]:
     return {**document, "hmac": code}
 
 
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("AlgorithmSpecification", "CheckpointConfig", "Environment"), dict),
+    **dict.fromkeys(("HyperParameters", "OutputDataConfig", "StoppingCondition"), dict),
+    "InputDataConfig": list,
+}
+
+
 class BadOrders(Exception):
     """The orders cannot be read. The message goes into the report as a problem."""
 
@@ -110,6 +117,9 @@ class Order:
         self.suspend: Mapping[str, Any] | None = suspend if isinstance(suspend, dict) else None
         self.stop = document.get("stop") is True
         self.request: dict[str, Any] = dict(document.get("request") or {})
+        for name, kind in _KINDS.items():
+            if not isinstance(self.request.get(name) or kind(), kind):
+                raise TypeError(name)
 
 
 class Orders:
@@ -428,7 +438,7 @@ def supervise(link: socket.socket, worker: int) -> int:
     signal.set_wakeup_fd(waker)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    link.setblocking(False)
+    link.setblocking(False)  # noqa: FBT003
 
     def send(message: Mapping[str, Any]) -> None:
         with contextlib.suppress(ConnectionError):
@@ -974,7 +984,7 @@ class Storage:
         kms = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key_id} if key_id else {}
         try:
             self._aws.s3.upload_fileobj(file, bucket, key, ExtraArgs=kms)
-        except (*self._aws.errors, OSError, ValueError) as error:
+        except Exception as error:  # A file may change in any way while it is read.
             raise JobFault(f"Artifact upload failed: {uri}: {error}") from error
 
     @staticmethod
@@ -1005,7 +1015,7 @@ class Inputs:
         """Live attempts by entry, the entry used last at the end."""
 
     def lay(self, attempt: str, channel: Mapping[str, Any], folder: Path, uid: int | None) -> None:
-        """Bring a channel to the folder. Raises JobFault."""
+        """Bring a channel to a folder of its name. Raises JobFault."""
         uri, gzipped = _checked(channel)
         objects = self._storage.objects(uri)
         if not objects:
@@ -1020,7 +1030,7 @@ class Inputs:
             if not entry.is_dir():
                 self._fetch(uri, objects, entry, gzipped=gzipped)
         copies = channel["ChannelName"] == "sm_drivers"  # Their text is changed for each job.
-        _link(entry, folder, uid, copies=copies)
+        _link(entry, folder / str(channel["ChannelName"]), uid, copies=copies)
 
     def release(self, attempt: str) -> None:
         """The attempt needs its channels no more."""
@@ -1172,12 +1182,12 @@ class Place:
 
     def remove(self) -> None:
         """Remove all that the job has left, in shared folders too where it had its own user."""
-        if self.literal:
-            for name in ("input", "model", "output", "code", "checkpoints"):
+        for name in ("input", "model", "output", "code", "checkpoints") if self.literal else ():
+            with contextlib.suppress(OSError):
                 empty(self.base / name)
         shutil.rmtree(str(self.root), ignore_errors=True)
         for shared in ("/tmp", "/var/tmp", "/dev/shm") if self.uid is not None else ():  # nosec B108
-            for path in Path(shared).iterdir() if Path(shared).is_dir() else ():
+            for path in Path(shared).iterdir() if os.access(shared, os.R_OK) else ():
                 with contextlib.suppress(OSError):
                     if path.lstat().st_uid != self.uid:
                         continue
@@ -1280,7 +1290,7 @@ class Surroundings:
             "CUDA_VISIBLE_DEVICES": ",".join(self._gpus),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "TRAINING_JOB_NAME": order.attempt,
-            "TRAINING_JOB_ARN": re.sub(r"[^/]*$", order.attempt, self._settings.arn),
+            "TRAINING_JOB_ARN": self._settings.arn.rpartition("/")[0] + "/" + order.attempt,
         }
         path = variables.get("PATH", os.defpath)
         variables["PATH"] = os.pathsep.join([path, str(place.home / ".local/bin")])
@@ -1735,9 +1745,11 @@ class Job:
         self._asked_at: float | None = None
         self._suspended_at: float | None = None
         self._lock = threading.Lock()
+        """Never held while the node's is waited for."""
         self._kept_last = threading.Event()
         self._found: threading.Event | None = None
-        self._since = node.clock()
+        self._definitions: list[list[str]] = []
+        self._since, self._longest = node.clock(), 86_400.0
 
     # What the orders ask.
 
@@ -1759,7 +1771,8 @@ class Job:
             self._asked_at, self.why = self._node.clock(), why
             if self._process is not None:
                 self._node.link.tell("term", name=self.order.attempt)
-                self._enter("stopping")
+                self.state = "stopping"
+        self._node.changed()
 
     def _suspend(self) -> None:
         """Ask the script to release, by the marker that it looks for beside its checkpoints."""
@@ -1782,7 +1795,9 @@ class Job:
             process, output = self._start()
             self._watch(process)
             self._node.give_back(self)  # Another job may start while this one is saved.
-            self._finish(process, output)
+            with contextlib.closing(output):
+                state, failure = self._finish(process, output)
+            self._end(state, failure)
         except Withdrawn:
             self._end("stopped")
         except JobFault as fault:
@@ -1818,17 +1833,14 @@ class Job:
         reads, writes = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
         with self._lock:
-            if self._asked_at is not None:
-                withdrawn = True
-            else:
-                withdrawn = False
+            if self._asked_at is None:
                 self._process = self._node.link.start(self.order.attempt, spec, nothing, writes)
-                self.began = self._node.clock()
-                self._enter("running")
+                self.began, self.state = self._node.clock(), "running"
         os.close(writes)
         os.close(nothing)
         crew(output.read, reads)
-        if withdrawn or self._process is None:
+        self._node.changed()
+        if self._process is None:
             output.close()
             raise Withdrawn
         if self.order.suspend is not None:
@@ -1843,6 +1855,13 @@ class Job:
     def _prepare(self) -> tuple[tuple[list[str], Path], Surroundings]:
         """Lay out everything that the script needs. Raises Withdrawn and JobFault."""
         order, place, node = self.order, self._place, self._node
+        algorithm = order.request.get("AlgorithmSpecification") or {}
+        self._definitions = [
+            [str(metric["Name"]), str(metric["Regex"])]
+            for metric in (algorithm.get("MetricDefinitions") or ())[:40]
+        ]
+        condition = order.request.get("StoppingCondition") or {}
+        self._longest = float(condition.get("MaxRuntimeInSeconds") or self._longest)
         place.make()
         gpus = [node.gpu(index) for index in order.gpus]
         cpus = order.cpus or max(1, node.cpus * len(gpus) // max(1, len(node.gpus)))
@@ -1852,8 +1871,7 @@ class Job:
         around.write()
         for channel in order.request.get("InputDataConfig") or ():
             self.check_withdrawn()
-            folder = inside(place.base / "input/data", str(channel["ChannelName"]))
-            node.inputs.lay(order.attempt, channel, folder, self._uid)
+            node.inputs.lay(order.attempt, channel, place.base / "input/data", self._uid)
         self._replace_in_drivers()
         self.check_withdrawn()
         folder = self._folder()
@@ -1869,7 +1887,11 @@ class Job:
 
     def _folder(self) -> Path:
         config = self.order.request.get("CheckpointConfig") or {}
-        return self._place.path(str(config.get("LocalPath") or "/opt/ml/checkpoints"))
+        seen = str(config.get("LocalPath") or "/opt/ml/checkpoints")
+        folder = self._place.path(seen)
+        if folder == self._place.base or "input" in folder.relative_to(self._place.base).parts[:1]:
+            raise JobFault(f"'{seen}' cannot be the folder of checkpoints")
+        return folder
 
     def _replace_in_drivers(self) -> None:
         """Put the job's own folder for /opt/ml into the SDK's driver scripts."""
@@ -1897,17 +1919,12 @@ class Job:
 
     def _search(self) -> int | None:
         """Start the search for metrics. Returns the pipe to it; None without definitions."""
-        algorithm = self.order.request.get("AlgorithmSpecification") or {}
-        definitions = [
-            [str(metric["Name"]), str(metric["Regex"])]
-            for metric in (algorithm.get("MetricDefinitions") or ())[:40]
-        ]
-        if not definitions:
+        if not self._definitions:
             return None
         lines, feed = os.pipe()
         found, finds = os.pipe()
         uid = None if self._uid is None else self._uid + 1  # It outlives the job for a moment.
-        spec = {"metrics": definitions, **self._limits(uid)}
+        spec = {"metrics": self._definitions, **self._limits(uid)}
         self._node.link.start(self.order.attempt + "/metrics", spec, lines, finds)
         os.close(lines)
         os.close(finds)
@@ -1928,15 +1945,13 @@ class Job:
     def _watch(self, process: Process) -> None:
         """Wait until nothing is left of the job. Enforces the graces and the maximum runtime, and
         uploads checkpoints."""
-        condition = self.order.request.get("StoppingCondition") or {}
-        longest = float(condition.get("MaxRuntimeInSeconds") or 86_400)
         done = threading.Event()
         crew(self._keep, done)
         was_killed = False
         while not process.ended.wait(0.1):
             now = self._node.clock()
             self.pid = process.pid
-            if now - self._since > longest:
+            if now - self._since > self._longest:
                 self.stop("max_runtime")
             if self._suspended_at is not None and now > self._suspended_at + self.order.grace:
                 self.stop("suspend")
@@ -1956,15 +1971,17 @@ class Job:
                 say(f"checkpoints of {self.order.attempt}: {fault}")
         self._kept_last.set()
 
-    def _finish(self, process: Process, output: Output) -> None:
-        """Save what the job has left, then end the attempt. Raises JobFault."""
+    def _finish(self, process: Process, output: Output) -> tuple[str, str]:
+        """Save what the job has left. Returns how it ended, and its failure. Raises JobFault."""
         output.over.wait(5.0)
         if self._found is not None and not self._found.wait(2.0):
             self._node.link.tell("kill", name=self.order.attempt + "/metrics")
         self.code = process.code
         if process.lost_lease or (process.refused and not process.error.startswith("cannot")):
             self.why = "lease"
-        self._enter("saving")
+        with self._lock:
+            self.state = "saving"
+        self._node.changed()
         failure = self._failure_of(process, output)
         state = verdict(self.code, failure, asked=bool(self.why))
         if process.memory is not None:
@@ -1977,8 +1994,7 @@ class Job:
             text = "" if state in {"completed", "stopped"} else reason(self.code, failure)
         self._kept_last.wait()
         self._save(state)
-        output.close()
-        self._end(state, text)
+        return state, text
 
     def _failure_of(self, process: Process, output: Output) -> str:
         """What the job says of its failure: its own words, or the end of its output."""
@@ -2009,6 +2025,9 @@ class Job:
             except JobFault as fault:
                 if self._node.aws.refuses(fault.__cause__) or self._node.clock() > until:
                     raise
+            except Exception as error:
+                traceback.print_exc()
+                raise JobFault(f"Artifact upload failed: {error!r}") from error
             time.sleep(2)
 
     def _upload(self) -> None:
@@ -2048,15 +2067,11 @@ class Job:
             with contextlib.suppress(FileNotFoundError):
                 archive.unlink()
 
-    def _enter(self, state: str) -> None:
-        self.state = state
-        self._node.changed()
-
     def _end(self, state: str, failure: str = "") -> None:
         with self._lock:
-            self.ended = self._node.clock()
+            self.ended, self.state = self._node.clock(), state
             self.failure = cut(failure, LONGEST_FAILURE)
-            self._enter(state)
+        self._node.changed()
 
 
 def _entry(tar: tarfile.TarFile, name: str, file: BinaryIO) -> tarfile.TarInfo:
@@ -2501,6 +2516,8 @@ def main() -> int:
         _start_again_without_token()
     token_fd = int(os.environ.pop(TOKEN_FD))
     settings = Settings(os.environ)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)  # No process of the same user reads this one's memory.
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
