@@ -169,6 +169,14 @@ def test_an_agent_without_rights_runs_one_persons_jobs(
     account.until(lambda: len(account.said("unprivileged")) == 2, "two lines")
     pids = [int(line.split()[-1]) for line in account.said("unprivileged")]
     assert "use SM_CHECKPOINT_DIR" in agent.until_attempt("names-it").failure
+    agent.order(
+        waits,
+        attempt(account, "may-name-it", literal, literal_paths=True),
+    )
+    assert agent.until_attempt("may-name-it").state is AttemptPhase.COMPLETED
+    account.until(lambda: not list((agent.base / "model").iterdir()), "an empty folder")
+    agent.order(waits, attempt(account, "names-it-later", literal))
+    assert "use SM_CHECKPOINT_DIR" in agent.until_attempt("names-it-later").failure
     agent.order()
     assert agent.until_attempt("unprivileged").state is AttemptPhase.STOPPED
     all_gone(account, pids)
@@ -335,6 +343,30 @@ def test_a_job_that_prints_without_end_ends_when_it_is_told(
     agent.until_report(
         lambda report: all(one.state.ended for one in report.attempts), "the end of the flood"
     )
+
+
+# --- what an image brings ---
+
+
+def test_an_image_with_the_toolkit_runs_its_train(agent: NodeProcess, account: Account) -> None:
+    bin_folder = agent.folder / "bin"
+    bin_folder.mkdir()
+    train = bin_folder / "train"
+    train.write_text("#!/bin/sh\necho train $SAGEMAKER_BASE_DIR; cat input/config/hyper*\n")
+    train.chmod(0o755)
+    bin_folder.chmod(0o755)
+    agent.start(PATH=f"{bin_folder}:/usr/bin:/bin")
+    agent.until_ready()
+    changes = {
+        "AlgorithmSpecification": {"ContainerEntrypoint": None},
+        "HyperParameters": {"sagemaker_program": "train.py"},
+    }
+    agent.order(attempt(account, "toolkit", "", changes=changes))
+    assert agent.until_attempt("toolkit").state is AttemptPhase.COMPLETED
+    assert account.said("toolkit") == [
+        f"train {agent.work}/jobs/toolkit/ml",
+        '{"sagemaker_program": "train.py"}',
+    ]
 
 
 # --- ways to the queue ---

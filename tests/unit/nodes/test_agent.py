@@ -365,6 +365,20 @@ def test_where_an_object_of_a_channel_goes(key: str, prefix: str, name: str) -> 
     assert agent._relative(key, prefix) == name
 
 
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("/opt/ml", "HERE"),
+        ("/opt/ml/model", "HERE/model"),
+        ("file:///opt/ml/x --out=/opt/ml/y:/opt/ml", "file://HERE/x --out=HERE/y:HERE"),
+        ("open('/opt/ml/a')", "open('HERE/a')"),
+        ("/opt/mlx /opt/ml-2 /mnt/opt/ml s3://bucket/opt/ml", None),
+    ],
+)
+def test_where_a_text_names_the_folder_of_sagemaker(text: str, becomes: str | None) -> None:
+    assert agent.OPT_ML.sub("HERE", text) == (becomes or text)
+
+
 # --- the node ---
 
 
@@ -484,3 +498,159 @@ def test_a_batch_that_failed_is_sent_again() -> None:
     logs = FakeLogs(Refusal("ThrottlingException"))
     logged(logs, b"one")
     assert [event["message"] for event in logs.batches[0]] == ["one"]
+
+
+# --- inputs and checkpoints ---
+
+
+class FakeStorage(agent.Storage):
+    """S3 in memory: an object's ETag is its content."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+        self.fetched: list[str] = []
+        self.refuses = False
+
+    def objects(self, uri: str) -> list[tuple[str, str, int]]:
+        prefix = self.split(uri)[1]
+        return [
+            (key, content.decode(), len(content))
+            for key, content in sorted(self.contents.items())
+            if key.startswith(prefix)
+        ]
+
+    def fetch(self, bucket: str, key: str, path: Path) -> None:
+        self.fetched.append(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.contents[key])
+
+    def put(self, file: Any, uri: str, key_id: str = "") -> None:
+        if self.refuses:
+            raise agent.JobFault("refused")
+        self.contents[self.split(uri)[1]] = file.read()
+
+
+def channel(prefix: str) -> dict[str, Any]:
+    source = {"S3DataSource": {"S3Uri": f"s3://bucket/{prefix}"}}
+    return {"ChannelName": "train", "DataSource": source}
+
+
+def test_a_channel_is_fetched_again_only_when_its_objects_have_changed(tmp_path: Path) -> None:
+    storage = FakeStorage()
+    storage.contents = {"data/a": b"1", "data/deep/b": b"2"}
+    (tmp_path / "inputs").mkdir()
+    inputs = agent.Inputs(storage, tmp_path / "inputs")
+    for n in range(3):
+        inputs.lay(f"job-{n}", channel("data"), tmp_path / f"job-{n}", None)
+    assert sorted(storage.fetched) == ["data/a", "data/deep/b"]
+    storage.contents["data/a"] = b"3"
+    inputs.lay("job-4", channel("data"), tmp_path / "job-4", None)
+    assert len(storage.fetched) == 4
+    assert (tmp_path / "job-4/train/a").read_bytes() == b"3"
+    assert (tmp_path / "job-0/train/a").read_bytes() == b"1"
+
+
+def test_where_the_disk_is_short_what_no_job_uses_goes_first(tmp_path: Path) -> None:
+    storage = FakeStorage()
+    storage.contents = {f"data-{n}/a": b"12345" for n in range(4)}
+    (tmp_path / "inputs").mkdir()
+    inputs = agent.Inputs(storage, tmp_path / "inputs")
+    inputs._free = lambda: 10 - 5 * len(list((tmp_path / "inputs").iterdir()))
+
+    def lay(n: int) -> None:
+        inputs.lay(f"job-{n}", channel(f"data-{n}"), tmp_path / f"job-{n}", None)
+
+    lay(0)
+    lay(1)
+    with pytest.raises(agent.JobFault, match="5 bytes are more than the 0 that are free"):
+        lay(2)
+    inputs.release("job-0")
+    lay(3)
+    assert (tmp_path / "job-0/train/a").read_bytes() == b"12345"  # Its own link stays.
+    assert [key for key in storage.fetched if key == "data-0/a"] == ["data-0/a"]
+    inputs.release("job-1")
+    lay(0)
+    assert storage.fetched.count("data-0/a") == 2
+
+
+@pytest.fixture
+def checkpoints(tree: Any, tmp_path: Path) -> Any:
+    folder = tmp_path / "jobs/a/ml/checkpoints"
+    folder.mkdir()
+    return agent.Checkpoints(FakeStorage(), "s3://bucket/kept/", folder, tree)
+
+
+def test_a_file_is_uploaded_once_it_rests(checkpoints: Any) -> None:
+    file = checkpoints._folder / "state"
+    storage = checkpoints._storage
+    file.write_bytes(b"1")
+    checkpoints.sync()
+    assert storage.contents == {}
+    checkpoints.sync()
+    assert storage.contents == {"kept/state": b"1"}
+    file.write_bytes(b"22")
+    checkpoints.sync(last=True)
+    assert storage.contents == {"kept/state": b"22"}
+    del storage.contents["kept/state"]
+    checkpoints.sync(last=True)
+    assert storage.contents == {}
+
+
+def test_a_file_that_never_rests_is_uploaded_now_and_then(checkpoints: Any) -> None:
+    for n in range(agent._MOST_SKIPPED + 1):
+        assert checkpoints._storage.contents == {}
+        (checkpoints._folder / "state").write_bytes(b"x" * n)
+        checkpoints.sync()
+    assert checkpoints._storage.contents
+
+
+def test_an_upload_that_failed_is_tried_again(checkpoints: Any) -> None:
+    (checkpoints._folder / "state").write_bytes(b"1")
+    checkpoints._storage.refuses = True
+    with pytest.raises(agent.JobFault):
+        checkpoints.sync(last=True)
+    checkpoints._storage.refuses = False
+    checkpoints.sync(last=True)
+    assert checkpoints._storage.contents == {"kept/state": b"1"}
+
+
+def test_what_was_brought_and_what_the_agent_laid_is_not_uploaded(checkpoints: Any) -> None:
+    storage = checkpoints._storage
+    storage.contents = {"kept/deep/state": b"1", "kept-not/x": b"2"}
+    checkpoints.restore()
+    checkpoints.begin()
+    (checkpoints._folder / "marker").write_bytes(b"m")
+    checkpoints.markers.add("marker")
+    before = dict(storage.contents)
+    checkpoints.sync(last=True)
+    assert storage.contents == before
+    assert storage.fetched == ["kept/deep/state"]
+
+
+@pytest.mark.parametrize("place", ["/opt/ml", "/opt/ml/input", "/opt/ml/input/data/x", "/tmp", ""])
+def test_checkpoints_have_a_folder_of_their_own(tmp_path: Path, place: str) -> None:
+    """Shared input must not become the job's."""
+    node = make_node(tmp_path)
+    request = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept", "LocalPath": place}}
+    order = agent.Order({"attempt": "a", "job": "a", "number": 1, "request": request})
+    job = agent.Job(order, node)
+    if not place:
+        assert job._folder() == tmp_path.resolve() / "work/jobs/a/ml/checkpoints"
+        return
+    with pytest.raises(agent.JobFault):
+        job._folder()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"CheckpointConfig": "s3"},
+        {"InputDataConfig": {}, "Environment": [1]},
+        {"HyperParameters": 3},
+    ],
+)
+def test_a_request_of_another_form_is_a_problem(tmp_path: Path, request_: Any) -> None:
+    node = make_node(tmp_path)
+    attempts = [{"attempt": "a", "job": "a", "number": 1, "request": request_}]
+    node.obey(orders(attempts=attempts))
+    assert node.document()["problems"] == ["orders number 5 have an unknown form"]

@@ -1142,7 +1142,8 @@ def _link(entry: Path, folder: Path, uid: int | None, *, copies: bool) -> None:
 
 # --- surroundings ---
 
-OPT_ML = re.compile(r"/opt/ml(?![\w.-])")
+OPT_ML = re.compile(r"(?:(?<=://)|(?<![\w./-]))/opt/ml(?![\w.-])")
+"""Where a text names it, also in a URI, and not as a part of another path."""
 PROGRAM, DIRECTORY = "sagemaker_program", "sagemaker_submit_directory"
 LITERAL = (
     "it names /opt/ml, which belongs to the node: use SM_CHECKPOINT_DIR or "
@@ -1150,7 +1151,6 @@ LITERAL = (
     "slotq:literal-paths"
 )
 """Why a script that writes below /opt/ml fails."""
-_DENIED = re.compile(r"(Permission denied|Read-only file system|No such file)[^\n]*/opt/ml\b")
 
 
 class Place:
@@ -1175,16 +1175,18 @@ class Place:
                 make_folder(path, self.uid, 0o700)
         for name in ("input/config", "input/data", "model", "output/data", "code", "checkpoints"):
             path = self.base / name
-            if self.literal:
-                empty(path)
             make_folder(path.parent, self.uid if path.parent != self.base else None, 0o755)
             make_folder(path, self.uid, 0o700)
+            if self.literal:
+                empty(path)
 
     def remove(self) -> None:
         """Remove all that the job has left, in shared folders too where it had its own user."""
-        for name in ("input", "model", "output", "code", "checkpoints") if self.literal else ():
-            with contextlib.suppress(OSError):
-                empty(self.base / name)
+        if self.literal:
+            for name in ("input", "model", "output", "code", "checkpoints"):
+                with contextlib.suppress(OSError):
+                    empty(self.base / name)
+            lock_base(self.base)
         shutil.rmtree(str(self.root), ignore_errors=True)
         for shared in ("/tmp", "/var/tmp", "/dev/shm") if self.uid is not None else ():  # nosec B108
             for path in Path(shared).iterdir() if os.access(shared, os.R_OK) else ():
