@@ -44,7 +44,9 @@ CAP_SYS_PTRACE, no CAP_SYS_RESOURCE."""
 @cache
 def python() -> str:
     """A Python that every user of this machine may run."""
-    others = {"user": 20_000, "group": 20_000, "extra_groups": []} if os.geteuid() == 0 else {}
+    others: dict[str, Any] = (
+        {"user": 20_000, "group": 20_000, "extra_groups": []} if os.geteuid() == 0 else {}
+    )
     for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         if Path(path).exists():
             try:

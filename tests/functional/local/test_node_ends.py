@@ -17,6 +17,7 @@ from slotq_core.wire.nodes import (
     AttemptPhase,
     EndReason,
     NodePhase,
+    NodeReport,
     Unproven,
     read_report,
     written_report,
@@ -53,6 +54,13 @@ time.sleep(1000)
 def agent(account: Account, request: pytest.FixtureRequest) -> Iterator[NodeProcess]:
     name = "n-" + "".join(c for c in request.node.name if c.isalnum())[-50:]
     with node(account, name) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(emulator: Account) -> Iterator[NodeProcess]:
+    with node(emulator, "hostile-node") as made:
+        made.start()
         yield made
 
 
@@ -117,9 +125,7 @@ def test_nothing_runs_on_when_the_agent_is_killed(
 
 def test_a_frozen_worker_loses_its_lease_and_its_jobs(agent: NodeProcess, account: Account) -> None:
     """The supervisor keeps the lease: no thread of the worker need run for it."""
-    agent.start()
-    agent.order(lease_s=8)
-    agent.until_report(lambda report: report.orders == 1, "the orders read")
+    agent.start(SLOTQ_NODE_LEASE="8")
     agent.order(attempt(account, "frozen", WAITS), lease_s=8)
     account.until(lambda: len(account.said("frozen")) == 2, "two lines")
     pids = [int(line.split()[-1]) for line in account.said("frozen")]
@@ -134,22 +140,21 @@ def test_a_frozen_worker_loses_its_lease_and_its_jobs(agent: NodeProcess, accoun
 # --- orders ---
 
 
-def test_orders_that_go_back_are_ignored(agent: NodeProcess, account: Account) -> None:
-    agent.start()
-    pids = started(agent, account, "steady")
-    document = json.loads(account.read(f"{agent.prefix}orders.json"))
+def test_orders_that_go_back_are_ignored(shared: NodeProcess, account: Account) -> None:
+    pids = started(shared, account, "steady")
+    document = json.loads(account.read(f"{shared.prefix}orders.json"))
     for change in (
         {"number": 0, "attempts": []},
         {"generation": 2, "number": 9, "attempts": []},
         {"node": "other", "number": 9, "attempts": []},
     ):
-        agent.put_orders(json.dumps({**document, **change}).encode())
-    agent.put_orders(json.dumps({**document, "version": 2, "number": 9, "attempts": []}).encode())
-    agent.until_report(lambda report: "version 2" in " ".join(report.problems), "a problem")
+        shared.put_orders(json.dumps({**document, **change}).encode())
+    shared.put_orders(json.dumps({**document, "version": 2, "number": 9, "attempts": []}).encode())
+    shared.until_report(lambda report: "version 2" in " ".join(report.problems), "a problem")
     assert not any(gone(pid) for pid in pids)
-    agent.order(*agent.orders.attempts)
-    agent.until_report(lambda report: report.orders == agent.orders.number, "the next orders")
-    report = agent.report()
+    shared.order(*shared.orders.attempts)
+    shared.until_report(lambda report: report.orders == shared.orders.number, "the next orders")
+    report = shared.report()
     assert report is not None
     assert report.problems == ()
     assert not any(gone(pid) for pid in pids)
@@ -205,7 +210,7 @@ def test_the_agent_needs_no_more_than_a_container_gives(
 
 SPY = """
 import json, os, signal, sys
-job, supervisor, worker, keeper, bucket, report, own = sys.argv[1:]
+job, supervisor, worker, keeper = sys.argv[1:]
 def tried(what, do):
     try:
         print(what, "works", do(), flush=True)
@@ -230,22 +235,26 @@ print("leaked", leaked, flush=True)
 
 @ROOT_ONLY
 def test_a_job_neither_sees_nor_stops_its_neighbours_nor_the_agent(
-    agent: NodeProcess, account: Account
+    shared: NodeProcess, account: Account
 ) -> None:
-    agent.start()
-    pids = started(agent, account, "spied-on")
-    report = agent.until_report(lambda report: report.attempts[0].pid, "a pid")
-    words = (pids[-1], agent.process.pid, worker_of(agent), report.attempts[0].pid, account.bucket,
-             f"{agent.prefix}report.json", "spy")  # fmt: skip
+    pids = started(shared, account, "spied-on")
+    keepers: list[int] = []
+
+    def has_keeper(report: NodeReport) -> bool:
+        keepers[:] = [one.pid for one in report.attempts if one.attempt == "spied-on" and one.pid]
+        return bool(keepers)
+
+    shared.until_report(has_keeper, "a pid")
+    words = (pids[-1], shared.process.pid, worker_of(shared), *keepers)
     spy = attempt(account, "spy", SPY % TOKEN, arguments=tuple(str(word) for word in words))
-    agent.order(*agent.orders.attempts, spy)
-    ended = agent.until_attempt("spy")
+    shared.order(*shared.orders.attempts, spy)
+    ended = shared.until_attempt("spy")
     assert ended.state is AttemptPhase.COMPLETED, ended
     said = account.said("spy")
     assert said[-1] == "leaked []"
     assert len(said) == 18
     assert [line for line in said[:-1] if not line.endswith("fails")] == []
-    for pid in (agent.process.pid, worker_of(agent)):
+    for pid in (shared.process.pid, worker_of(shared)):
         assert TOKEN.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
         assert TOKEN.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
 
@@ -279,16 +288,15 @@ print("forged")
 """
 
 
-def test_a_report_that_a_job_forges_has_no_proof(agent: NodeProcess, account: Account) -> None:
-    agent.start()
-    report = agent.until_ready()
+def test_a_report_that_a_job_forges_has_no_proof(shared: NodeProcess, account: Account) -> None:
+    report = shared.until_ready()
     forged = written_report(report, "a guess").decode()
-    words = (account.bucket, f"{agent.prefix}forged.json", forged)
-    agent.order(attempt(account, "forger", FORGES, arguments=words))
-    assert agent.until_attempt("forger").state is AttemptPhase.COMPLETED
-    content = account.read(f"{agent.prefix}forged.json")
+    words = (account.bucket, f"{shared.prefix}forged.json", forged)
+    shared.order(attempt(account, "forger", FORGES, arguments=words))
+    assert shared.until_attempt("forger").state is AttemptPhase.COMPLETED
+    content = account.read(f"{shared.prefix}forged.json")
     with pytest.raises(Unproven):
-        read_report(content, token=TOKEN, node=agent.name, generation=1)
+        read_report(content, token=TOKEN, node=shared.name, generation=1)
 
 
 @ROOT_ONLY
@@ -318,29 +326,27 @@ time.sleep(1000)
 
 
 def test_an_expression_without_end_stops_neither_the_job_nor_the_node(
-    agent: NodeProcess, account: Account
+    shared: NodeProcess, account: Account
 ) -> None:
     definitions = [{"Name": "endless", "Regex": "(a+)+$"}]
     changes = {"AlgorithmSpecification": {"MetricDefinitions": definitions}}
-    agent.start()
-    agent.until_ready()
+    shared.until_ready()
     source = "print('a' * 40 + 'b'); print('over')"
-    agent.order(attempt(account, "endless-search", source, changes=changes))
-    assert agent.until_attempt("endless-search").state is AttemptPhase.COMPLETED
+    shared.order(attempt(account, "endless-search", source, changes=changes))
+    assert shared.until_attempt("endless-search").state is AttemptPhase.COMPLETED
     assert account.said("endless-search")[-1] == "over"
 
 
 def test_a_job_that_prints_without_end_ends_when_it_is_told(
-    agent: NodeProcess, account: Account
+    shared: NodeProcess, account: Account
 ) -> None:
-    agent.start()
-    agent.until_ready()
+    shared.until_ready()
     source = "import sys\nwhile True: sys.stdout.write('x' * 100_000)"
-    agent.order(attempt(account, "flood", source, grace_s=0))
+    shared.order(attempt(account, "flood", source, grace_s=0))
     account.until(lambda: account.said("flood"), "a line")
-    agent.order(attempt(account, "beside", "print(1)"))
-    assert agent.until_attempt("beside").state is AttemptPhase.COMPLETED
-    agent.until_report(
+    shared.order(attempt(account, "beside", "print(1)"))
+    assert shared.until_attempt("beside").state is AttemptPhase.COMPLETED
+    shared.until_report(
         lambda report: all(one.state.ended for one in report.attempts), "the end of the flood"
     )
 

@@ -217,7 +217,6 @@ def test_when_the_lease_is_over_every_job_is_killed_once_and_says_why() -> None:
     kernel.tell("start", name="b")
     assert kernel.supervisor.check() == 60.0
     kernel.clock.now = 1059.9
-    kernel.tell("lease", until=1050.0)  # A late word shortens nothing.
     kernel.supervisor.check()
     assert kernel.killed == []
     kernel.clock.now = 1060.0

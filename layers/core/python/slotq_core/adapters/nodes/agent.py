@@ -167,8 +167,8 @@ def cut(text: str, longest: int) -> str:
 # --- settings ---
 
 TOKEN, TOKEN_FD = "SLOTQ_NODE_TOKEN", "SLOTQ_NODE_TOKEN_FD"  # nosec B105
-_OWN = re.compile(r"SLOTQ_NODE|SM_|SAGEMAKER_(?!INTERNAL)|TRAINING_JOB_")
-"""Variables of the node that jobs do not get."""
+_OWN = re.compile(r"SLOTQ_NODE|TRAINING_JOB_")
+"""Variables of the node that jobs do not get. Those of the image they do."""
 
 
 class Settings:
@@ -340,20 +340,6 @@ CRASHED = 70
 """The exit code of a node that ends by a fault of its own."""
 
 
-class Lease:
-    """How long the node may run jobs. By one clock that never goes back."""
-
-    def __init__(self) -> None:
-        self.until = -math.inf
-
-    def renew(self, until: float) -> None:
-        """A late renewal shortens nothing."""
-        self.until = max(self.until, until)
-
-    def holds(self, now: float) -> bool:
-        return now < self.until
-
-
 class Kept:
     """A job, as the supervisor knows it: its keeper, and where the keeper says how it ended."""
 
@@ -375,21 +361,22 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._say, self._launch, self._kill, self._clock = say_to_worker, launch, kill, clock
-        self._lease = Lease()
+        self._lease_until = -math.inf
+        """By one clock that never goes back. Each renewal counts, also one that shortens it."""
         self.kept: dict[str, Kept] = {}
 
     def obey(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         """Do what the worker says. Never starts a job without a lease."""
         word, name = message["do"], str(message.get("name", ""))
         if word == "lease":
-            self._lease.renew(float(message["until"]))
+            self._lease_until = float(message["until"])
         elif word == "start":
             self._start(name, message, descriptors)
         elif name in self.kept:
             self._signal(self.kept[name], signal.SIGUSR1 if word == "term" else signal.SIGTERM)
 
     def _start(self, name: str, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        if not self._lease.holds(self._clock()):
+        if self._clock() >= self._lease_until:
             self._say({"is": "refused", "name": name, "why": "the node has no lease"})
             return
         try:
@@ -402,7 +389,7 @@ class Supervisor:
 
     def check(self) -> float | None:
         """Kill every job if the lease is over. Returns seconds until that, None without jobs."""
-        left = self._lease.until - self._clock()
+        left = self._lease_until - self._clock()
         if left > 0:
             return left if self.kept else None
         for kept in self.kept.values():
@@ -721,7 +708,7 @@ class Process:
 
     def __init__(self) -> None:
         self.pid: int | None = None
-        self.ended = threading.Event()
+        self.begun, self.ended = threading.Event(), threading.Event()
         self.code: int | None = None
         self.error = ""
         self.refused = False
@@ -771,12 +758,14 @@ class Link:
             process = self._processes[message["name"]]
             if message["is"] == "started":
                 process.pid = message["pid"]
+                process.begun.set()
                 return
             del self._processes[message["name"]]
         process.refused = message["is"] == "refused"
         process.code, process.lost_lease = message.get("code"), message.get("lease") is True
         process.memory = message.get("memory")
         process.error = str(message.get("error") or message.get("why") or "")
+        process.begun.set()
         process.ended.set()
 
 
@@ -1700,6 +1689,8 @@ class Withdrawn(Exception):
     """The job was stopped before its script began."""
 
 
+_MOST_METRICS = 40
+"""SageMaker's own limit."""
 _KILLED = frozenset({-15, -9, 143, 137})
 _TERMINATED = re.compile(r"\bExitCode -15\b")
 """What the toolkit makes of a script that SIGTERM has ended."""
@@ -1841,10 +1832,12 @@ class Job:
         os.close(writes)
         os.close(nothing)
         crew(output.read, reads)
-        self._node.changed()
         if self._process is None:
             output.close()
             raise Withdrawn
+        self._process.begun.wait()
+        self.pid = self._process.pid
+        self._node.changed()
         if self.order.suspend is not None:
             self._suspend()
         return self._process, output
@@ -1860,7 +1853,7 @@ class Job:
         algorithm = order.request.get("AlgorithmSpecification") or {}
         self._definitions = [
             [str(metric["Name"]), str(metric["Regex"])]
-            for metric in (algorithm.get("MetricDefinitions") or ())[:40]
+            for metric in (algorithm.get("MetricDefinitions") or ())[:_MOST_METRICS]
         ]
         condition = order.request.get("StoppingCondition") or {}
         self._longest = float(condition.get("MaxRuntimeInSeconds") or self._longest)
@@ -1937,9 +1930,9 @@ class Job:
     def _take_metrics(self, descriptor: int) -> None:
         with open(descriptor, "rb") as stream:
             for raw in stream:
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, TypeError, AttributeError):
                     for name, value in json.loads(raw).items():
-                        if math.isfinite(value):
+                        if math.isfinite(value) and len(self.metrics) < _MOST_METRICS:
                             self.metrics[cut(name, 255)] = float(value)
         assert self._found is not None
         self._found.set()
@@ -1952,7 +1945,6 @@ class Job:
         was_killed = False
         while not process.ended.wait(0.1):
             now = self._node.clock()
-            self.pid = process.pid
             if now - self._since > self._longest:
                 self.stop("max_runtime")
             if self._suspended_at is not None and now > self._suspended_at + self.order.grace:
@@ -2202,6 +2194,7 @@ class Node:
         self._orders = self._number = 0
         self._leaves = False
         self._stopped_at: float | None = None
+        self._reporting = threading.Lock()
         self._moved = threading.Condition()
         self._moves = self._shown = 0
         """How many changes there have been that a report should show, and how many it has shown."""
@@ -2415,6 +2408,10 @@ class Node:
     def report(self) -> bool:
         """Write a report. Returns whether it was accepted: that renews the lease, from the moment
         before the first request."""
+        with self._reporting:  # A report never overtakes a later one.
+            return self._report()
+
+    def _report(self) -> bool:
         began = self.clock()
         document = self.document()
         body = canonical(with_proof(document, self._token))
