@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -206,6 +207,48 @@ def test_the_agent_needs_no_more_than_a_container_gives(
     agent.order()
     agent.until_attempt("contained")
     all_gone(account, pids)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None, reason="makes a container's processes"
+)
+def test_the_agent_is_the_first_process_of_a_container(
+    agent: NodeProcess, account: Account
+) -> None:
+    """Each job is killed at one stroke, by its user; that of the search for metrics stays."""
+    inside = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *DOCKERS_RIGHTS)
+    agent.start(*inside)
+    agent.until_ready()
+    definitions = [{"Name": "pid", "Regex": r"script (\d+)"}]
+    changes = {"AlgorithmSpecification": {"MetricDefinitions": definitions}}
+    waits = attempt(account, "inside", WAITS, grace_s=0, changes=changes)
+    agent.order(waits, attempt(account, "inside-2", WAITS, grace_s=0))
+    account.until(lambda: len(account.said("inside-2")) == 2, "two lines")
+    account.until(lambda: len(account.said("inside")) == 2, "two lines")
+    users = {line: user for line in ("inside", "inside-2") for user in [user_of(agent, line)]}
+    agent.order(waits)
+    agent.until_attempt("inside-2")
+    assert processes_of(users["inside-2"]) == 0
+    assert processes_of(users["inside"]) == 2
+    agent.order()
+    ended = agent.until_attempt("inside")
+    assert ended.metrics["pid"] > 1
+    assert processes_of(users["inside"]) == 0
+
+
+def user_of(agent: NodeProcess, attempt: str) -> int:
+    return (agent.work / "jobs" / attempt).stat().st_uid
+
+
+def processes_of(user: int) -> int:
+    """How many live processes a user has on this machine, in any container."""
+    found = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found += folder.stat().st_uid == user and not gone(int(folder.name))
+        except FileNotFoundError:
+            continue
+    return found
 
 
 SPY = """

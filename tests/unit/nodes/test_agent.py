@@ -431,7 +431,8 @@ def test_no_two_jobs_have_one_user(tmp_path: Path) -> None:
     if not node._uids:
         assert node.new_uid() is None
         return
-    assert [node.new_uid() for _ in range(3)] == [20_000, 20_002, 20_004]
+    first = node.settings.first_uid
+    assert [node.new_uid() for _ in range(3)] == [first, first + 2, first + 4]
 
 
 # --- logs ---

@@ -166,7 +166,7 @@ def cut(text: str, longest: int) -> str:
 
 # --- settings ---
 
-TOKEN, TOKEN_FD = "SLOTQ_NODE_TOKEN", "SLOTQ_NODE_TOKEN_FD"  # nosec B105
+TOKEN, TOKEN_FD = "SLOTQ_NODE_TOKEN", "SLOTQ_NODE_TOKEN_FD"
 _OWN = re.compile(r"SLOTQ_NODE|TRAINING_JOB_")
 """Variables of the node that jobs do not get. Those of the image they do."""
 
@@ -183,14 +183,19 @@ class Settings:
         self.gpus = environ.get("SLOTQ_NODE_GPUS", "")
         self.lease = float(environ.get("SLOTQ_NODE_LEASE") or 180)
         self.base = Path(environ.get("SLOTQ_NODE_BASE") or "/opt/ml").resolve()
-        work = Path(environ.get("SLOTQ_NODE_WORK") or _roomiest(self.base) / "slotq-node")
-        self.work = work.resolve()
+        own = "slotq-" + self.node
+        self.work = Path(environ.get("SLOTQ_NODE_WORK") or _roomiest(self.base) / own).resolve()
         self.poll = float(environ.get("SLOTQ_NODE_POLL") or 2)
         self.sync = float(environ.get("SLOTQ_NODE_SYNC") or 5)
-        self.first_uid = int(environ.get("SLOTQ_NODE_FIRST_UID") or 20_000)
+        self.first_uid = int(environ.get("SLOTQ_NODE_FIRST_UID") or _first_uid())
         self.processes = int(environ.get("SLOTQ_NODE_PROCESSES") or 16_384)
         self.inherited = {name: text for name, text in environ.items() if not _OWN.match(name)}
         self.arn = environ.get("TRAINING_JOB_ARN", "")
+
+
+def _first_uid() -> int:
+    """The first user of jobs. Nodes that share a machine, as on the emulator, begin elsewhere."""
+    return 20_000 if os.getpid() == 1 else 20_000 + os.getpid() * 64 % 1_000_000
 
 
 def _roomiest(base: Path) -> Path:
@@ -555,6 +560,8 @@ class Keeper:
     def __init__(self, spec: Mapping[str, Any], status: int) -> None:
         self._spec, self._status = spec, status
         self._uid: int | None = spec["uid"]
+        self._is_uid_ours = False
+        """Whether no other container can have processes of the job's user."""
         self._code: int | None = None
         self._kills = False
 
@@ -566,6 +573,7 @@ class Keeper:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         self._kills = os.getppid() != supervisor
+        self._is_uid_ours = self._uid is not None and supervisor == 1
         first = os.fork()
         if first == 0:
             self._become(descriptors)
@@ -613,19 +621,19 @@ class Keeper:
         return max(1.0, 20 * (time.monotonic() - began))
 
     def _kill_tree(self) -> None:
-        """Kill the whole tree; where the job has a user of its own, at one stroke, so that no fork
-        escapes."""
-        if self._uid is None:
-            for pid in below(os.getpid()):
-                _kill(pid)
-            return
-        helper = os.fork()
+        """Kill the whole tree; in a container, where the job has a user of its own, at one stroke,
+        so that no fork escapes."""
+        for pid in below(os.getpid()):
+            _kill(pid)
+        helper = os.fork() if self._is_uid_ours else -1
         if helper == 0:
             with contextlib.suppress(OSError):
-                os.setresuid(self._uid, self._uid, self._uid)
+                uid = self._spec["uid"]
+                os.setresuid(uid, uid, uid)
                 os.kill(-1, signal.SIGKILL)
             os._exit(0)
-        os.waitpid(helper, 0)
+        if helper > 0:
+            os.waitpid(helper, 0)
 
     def _ask_to_end(self, first: int) -> None:
         """SIGTERM to those that handle it: a first process without a handler, such as the training
