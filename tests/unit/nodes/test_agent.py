@@ -405,7 +405,7 @@ def test_gpus_are_found_listed_or_pretended() -> None:
 def test_what_shows_that_a_script_names_the_nodes_folder(
     tmp_path: Path, text: str, named: bool
 ) -> None:
-    assert make_node(tmp_path).names_base(text) is named
+    assert make_node(tmp_path).machine.names_base(text) is named
 
 
 def test_the_nodes_folder_is_closed_to_jobs(tmp_path: Path) -> None:
@@ -428,11 +428,11 @@ def test_a_report_that_is_too_large_loses_what_is_long(tmp_path: Path) -> None:
 
 def test_no_two_jobs_have_one_user(tmp_path: Path) -> None:
     node = make_node(tmp_path)
-    if not node._uids:
-        assert node.new_uid() is None
+    if not node.machine.has_uids:
+        assert node.machine.new_uid() is None
         return
     first = node.settings.first_uid
-    assert [node.new_uid() for _ in range(3)] == [first, first + 2, first + 4]
+    assert [node.machine.new_uid() for _ in range(3)] == [first, first + 2, first + 4]
 
 
 # --- logs ---

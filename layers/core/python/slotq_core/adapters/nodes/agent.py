@@ -27,6 +27,7 @@ surroundings  the variables and files that a job finds, as SageMaker lays them o
 output        log lines, metrics, failures
 checkpoints   to S3 and back
 job           one attempt, from download to upload
+machine       what jobs share: GPUs, CPUs, users
 node          orders become jobs, jobs become a report
 """
 
@@ -1736,7 +1737,7 @@ class Job:
         self.pid: int | None = None
         self.is_removed = False
         """Whether nothing is left of it on the disk."""
-        self._uid = node.new_uid()
+        self._uid = node.machine.new_uid()
         self._place = Place(order, node.settings, self._uid)
         config = order.request.get("CheckpointConfig") or {}
         self.checkpoints = str(config.get("S3Uri") or "")
@@ -1795,7 +1796,7 @@ class Job:
         try:
             process, output = self._start()
             self._watch(process)
-            self._node.give_back(self)  # Another job may start while this one is saved.
+            self._node.machine.give_back(self)  # Another job may start while this one is saved.
             with contextlib.closing(output):
                 state, failure = self._finish(process, output)
             self._end(state, failure)
@@ -1803,7 +1804,7 @@ class Job:
             self._end("stopped")
         except JobFault as fault:
             self._end("failed", f"ClientError: {fault}")
-        self._node.give_back(self)
+        self._node.machine.give_back(self)
         self._node.inputs.release(self.order.attempt)
         self._place.remove()
         self.is_removed = True
@@ -1812,9 +1813,9 @@ class Job:
     def _start(self) -> tuple[Process, Output]:
         """Prepare and start the job. Raises Withdrawn and JobFault."""
         try:
-            self._node.wait_for_literal(self)
+            self._node.machine.wait_for_literal(self)
             command, surroundings = self._prepare()
-            self._cpus = self._node.wait_for_gpus(self)
+            self._cpus = self._node.machine.wait_for_gpus(self)
             folder = self._folder()
             spec = {
                 "command": command[0],
@@ -1866,10 +1867,10 @@ class Job:
         condition = order.request.get("StoppingCondition") or {}
         self._longest = float(condition.get("MaxRuntimeInSeconds") or self._longest)
         place.make()
-        gpus = [node.gpu(index) for index in order.gpus]
-        cpus = order.cpus or max(1, node.cpus * len(gpus) // max(1, len(node.gpus)))
+        gpus = [node.machine.gpu(index) for index in order.gpus]
+        cpus = order.cpus or node.machine.cpus_of(gpus)
         around = Surroundings(
-            order, place, node.settings, gpus=gpus, cpus=cpus, instance=node.instance
+            order, place, node.settings, gpus=gpus, cpus=cpus, instance=node.machine.instance
         )
         around.write()
         for channel in order.request.get("InputDataConfig") or ():
@@ -2009,7 +2010,7 @@ class Job:
             and PROGRAM in (self.order.request.get("HyperParameters") or ())
         ):
             said = f'ExecuteUserScriptError:\nExitCode {process.code}\nErrorMessage "{tail[-700:]}"'
-        if process.code and not self.order.literal and self._node.names_base(tail):
+        if process.code and not self.order.literal and self._node.machine.names_base(tail):
             said = f"{LITERAL}. {said}" if said else LITERAL
         return said
 
@@ -2085,27 +2086,7 @@ def _entry(tar: tarfile.TarFile, name: str, file: BinaryIO) -> tarfile.TarInfo:
     return entry
 
 
-# --- node ---
-
-REPORT_SECONDS, RETRY_SECONDS = 30.0, 2.0
-STOP_SECONDS = 90.0
-"""How long a node that SageMaker stops may save: it is killed after 120 s."""
-STOP_GRACE = 30.0
-
-
-def crew(work: Callable[..., None], *arguments: Any) -> None:
-    """Run something in a thread. An error that it does not expect ends the worker, and with it the
-    node: no job runs on unsupervised."""
-
-    def guarded() -> None:
-        try:
-            work(*arguments)
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(CRASHED)
-
-    threading.Thread(target=guarded, daemon=True).start()
+# --- machine ---
 
 
 class Gpu:
@@ -2169,6 +2150,115 @@ def lock_base(base: Path) -> str:
     return refused
 
 
+class Machine:
+    """What jobs share, and what each has for itself: GPUs, CPUs, users, /opt/ml."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._base = settings.base
+        self.instance = _instance(settings.base)
+        """The node's own resource configuration."""
+        self.gpus = find_gpus(settings.gpus)
+        self._free_cpus = sorted(os.sched_getaffinity(0))
+        self.cpus, self.memory_mib = len(self._free_cpus), memory_of_machine()
+        self.has_uids, without = has_uids(settings.first_uid)
+        self.problems = {"base": lock_base(settings.base), "uids": without}
+        self._next_uid = settings.first_uid
+        self._literal_user: Job | None = None
+        self._gpu_users: dict[int, Job] = {}
+        self._cpu_users: dict[Job, list[int]] = {}
+        self.moved = threading.Condition()
+        """Notified of each change of the node."""
+
+    def new_uid(self) -> int | None:
+        """A user for a job, and the next one for its search for metrics. No two jobs of a node have
+        one, so that nothing which a job left behind is another's."""
+        if not self.has_uids:
+            return None
+        while True:
+            uid = self._next_uid
+            self._next_uid += 2
+            if not any(_is_known(one) for one in (uid, uid + 1)):
+                return uid
+
+    def gpu(self, index: int) -> str:
+        """What CUDA calls a GPU. Raises JobFault."""
+        if not 0 <= index < len(self.gpus):
+            raise JobFault(f"the node has no GPU {index}: it has {len(self.gpus)}")
+        return self.gpus[index].name
+
+    def cpus_of(self, gpus: Sequence[str]) -> int:
+        """How many CPUs a job with these GPUs reckons with that has none of its own."""
+        return max(1, self.cpus * len(gpus) // max(1, len(self.gpus)))
+
+    def wait_for_literal(self, job: Job) -> None:
+        """Wait until no other job has the node's /opt/ml, and take it. Raises Withdrawn."""
+        with self.moved:
+            while job.order.literal and self._literal_user is not job:
+                job.check_withdrawn()
+                if self._literal_user is None or self._literal_user.is_removed:
+                    self._literal_user = job
+                else:
+                    self.moved.wait(0.5)
+
+    def wait_for_gpus(self, job: Job) -> list[int]:
+        """Wait until nothing runs on the job's GPUs, and take them. Returns the CPUs that are the
+        job's; none: all. Raises Withdrawn."""
+        with self.moved:
+            while any(index in self._gpu_users for index in job.order.gpus):
+                job.check_withdrawn()
+                self.moved.wait(0.5)
+            self._gpu_users.update((index, job) for index in job.order.gpus)
+            count = job.order.cpus or 0
+            if not 0 < count <= len(self._free_cpus):
+                return []
+            self._cpu_users[job] = self._free_cpus[:count]
+            del self._free_cpus[:count]
+            return self._cpu_users[job]
+
+    def give_back(self, job: Job) -> None:
+        """Nothing of the job runs any more."""
+        with self.moved:
+            for index in [index for index, user in self._gpu_users.items() if user is job]:
+                del self._gpu_users[index]
+            self._free_cpus = sorted(self._free_cpus + self._cpu_users.pop(job, []))
+            self.moved.notify_all()
+
+    def names_base(self, text: str) -> bool:
+        """Whether the output says that something below the node's /opt/ml was refused."""
+        names = re.compile(f"(/opt/ml|{re.escape(str(self._base))})(?![\\w.-])")
+        return any(_REFUSED.search(line) and names.search(line) for line in text.splitlines())
+
+
+def _instance(base: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((base / "input/config/resourceconfig.json").read_text())
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+# --- node ---
+
+REPORT_SECONDS, RETRY_SECONDS = 30.0, 2.0
+STOP_SECONDS = 90.0
+"""How long a node that SageMaker stops may save: it is killed after 120 s."""
+STOP_GRACE = 30.0
+
+
+def crew(work: Callable[..., None], *arguments: Any) -> None:
+    """Run something in a thread. An error that it does not expect ends the worker, and with it the
+    node: no job runs on unsupervised."""
+
+    def guarded() -> None:
+        try:
+            work(*arguments)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(CRASHED)
+
+    threading.Thread(target=guarded, daemon=True).start()
+
+
 class Node:
     """The jobs of the node, and what the queue and the node say to each other."""
 
@@ -2186,95 +2276,23 @@ class Node:
         self.private = settings.work / "agent"
         self.storage = Storage(aws)
         self.inputs = Inputs(self.storage, settings.work / "inputs")
-        self.instance = self._resource_config()
-        self.gpus = find_gpus(settings.gpus)
-        self._free_cpus = sorted(os.sched_getaffinity(0))
-        self.cpus, self._memory = len(self._free_cpus), memory_of_machine()
-        self._uids, without = has_uids(settings.first_uid)
-        self._next_uid = settings.first_uid
         self._jobs: dict[str, Job] = {}
-        self._literal_user: Job | None = None
-        self._gpu_users: dict[int, Job] = {}
-        self._cpu_users: dict[Job, list[int]] = {}
-        self._problems: dict[str, str] = {"base": lock_base(settings.base), "uids": without}
+        self.machine = Machine(settings)
+        self._problems = dict(self.machine.problems)
         self._etag = ""
         self._lease = settings.lease
         self._orders = self._number = 0
         self._leaves = False
         self._stopped_at: float | None = None
         self._reporting = threading.Lock()
-        self._moved = threading.Condition()
+        self._moved = self.machine.moved
         self._moves = self._shown = 0
         """How many changes there have been that a report should show, and how many it has shown."""
         self._poll_now = threading.Event()
 
-    def _resource_config(self) -> dict[str, Any]:
-        file = self.settings.base / "input/config/resourceconfig.json"
-        with contextlib.suppress(OSError, ValueError):
-            found = json.loads(file.read_text())
-            return found if isinstance(found, dict) else {}
-        return {}
-
-    # What jobs use.
-
-    def new_uid(self) -> int | None:
-        """A user for a job, and the next one for its search for metrics. No two jobs of a node have
-        one, so that nothing which a job left behind is another's."""
-        if not self._uids:
-            return None
-        while True:
-            uid = self._next_uid
-            self._next_uid += 2
-            if not any(_is_known(one) for one in (uid, uid + 1)):
-                return uid
-
-    def gpu(self, index: int) -> str:
-        """What CUDA calls a GPU. Raises JobFault."""
-        if not 0 <= index < len(self.gpus):
-            raise JobFault(f"the node has no GPU {index}: it has {len(self.gpus)}")
-        return self.gpus[index].name
-
-    def wait_for_literal(self, job: Job) -> None:
-        """Wait until no other job has the node's /opt/ml, and take it. Raises Withdrawn."""
-        with self._moved:
-            while job.order.literal and self._literal_user is not job:
-                job.check_withdrawn()
-                if self._literal_user is None or self._literal_user.is_removed:
-                    self._literal_user = job
-                else:
-                    self._moved.wait(0.5)
-
-    def wait_for_gpus(self, job: Job) -> list[int]:
-        """Wait until nothing runs on the job's GPUs, and take them. Returns the CPUs that are the
-        job's; none: all. Raises Withdrawn."""
-        with self._moved:
-            while any(index in self._gpu_users for index in job.order.gpus):
-                job.check_withdrawn()
-                self._moved.wait(0.5)
-            self._gpu_users.update((index, job) for index in job.order.gpus)
-            count = job.order.cpus or 0
-            if not 0 < count <= len(self._free_cpus):
-                return []
-            self._cpu_users[job] = self._free_cpus[:count]
-            del self._free_cpus[:count]
-            return self._cpu_users[job]
-
-    def give_back(self, job: Job) -> None:
-        """Nothing of the job runs any more."""
-        with self._moved:
-            for index in [index for index, user in self._gpu_users.items() if user is job]:
-                del self._gpu_users[index]
-            self._free_cpus = sorted(self._free_cpus + self._cpu_users.pop(job, []))
-        self.changed()
-
     def log_of(self, attempt: str) -> LogStream:
-        host = str(self.instance.get("current_host") or "algo-1")
+        host = str(self.machine.instance.get("current_host") or "algo-1")
         return LogStream(self.aws.logs, attempt, host)
-
-    def names_base(self, text: str) -> bool:
-        """Whether the output says that something below the node's /opt/ml was refused."""
-        names = re.compile(f"(/opt/ml|{re.escape(str(self.settings.base))})(?![\\w.-])")
-        return any(_REFUSED.search(line) and names.search(line) for line in text.splitlines())
 
     # Orders.
 
@@ -2382,13 +2400,13 @@ class Node:
                 "orders": self._orders,
                 "uptime_ms": self._since_birth(self.clock()),
                 "state": "leaving" if self._leaves else "ready",
-                "uids": self._uids,
+                "uids": self.machine.has_uids,
                 "gpus": [
                     {"index": gpu.index, "id": gpu.name, "memory_mib": gpu.memory_mib}
-                    for gpu in self.gpus
+                    for gpu in self.machine.gpus
                 ],
-                "cpus": self.cpus,
-                "memory_mib": self._memory,
+                "cpus": self.machine.cpus,
+                "memory_mib": self.machine.memory_mib,
                 "problems": [
                     cut(text, LONGEST_PROBLEM) for text in self._problems.values() if text
                 ][:MOST_PROBLEMS],
