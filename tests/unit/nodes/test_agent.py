@@ -17,7 +17,7 @@ import pytest
 
 from slotq_core.adapters import nodes
 from slotq_core.wire.nodes import Orders, written_orders
-from tests.unit.nodes.agent import FakeClock, Refusal, agent, make_node
+from tests.unit.nodes.agent import FakeClock, Refusal, agent, finished_node, make_node
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="files of several users")
 
@@ -174,6 +174,27 @@ def test_either_way_renews_the_lease(
     ((url, _),) = node.aws.posted
     assert url == "https://queue/prod/nodes/node/report"
     assert len(node.link.told) == accepted
+
+
+def test_a_route_that_never_answers_makes_no_news_each_time(tmp_path: Path) -> None:
+    node = make_node(tmp_path, SLOTQ_NODE_ROUTE="https://queue")
+    for n in range(3):
+        node.aws.answer = OSError(f"no route at 0x{n}")
+        node.report()
+    node.report()
+    assert node._moves == 1
+    assert node.document()["problems"] == ["the route does not answer: no route at 0x2"]
+
+
+def test_an_attempt_that_has_ended_is_reported_until_no_orders_list_it(tmp_path: Path) -> None:
+    node = finished_node(tmp_path)
+    node.obey(orders(attempts=[{"attempt": "job-1", "job": "job", "number": 1}]))
+    assert [one["attempt"] for one in node.document()["attempts"]] == ["job-1"]
+    node.obey(orders(number=6, attempts=[]))
+    assert node.document()["attempts"] == []
+    node.obey(orders(number=7, attempts=[{"attempt": "job-1", "job": "job", "number": 1}]))
+    assert node.document()["attempts"] == []
+    assert "it does not run again" in node.document()["problems"][-1]
 
 
 def test_an_answer_that_names_newer_orders_has_them_read_at_once(tmp_path: Path) -> None:

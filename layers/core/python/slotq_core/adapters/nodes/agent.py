@@ -2277,6 +2277,8 @@ class Node:
         self.storage = Storage(aws)
         self.inputs = Inputs(self.storage, settings.work / "inputs")
         self._jobs: dict[str, Job] = {}
+        self._forgotten: set[str] = set()
+        """Attempts that orders did not list any more after their ends."""
         self.machine = Machine(settings)
         self._problems = dict(self.machine.problems)
         self._etag = ""
@@ -2335,12 +2337,14 @@ class Node:
         with self._moved:
             self._orders, self._lease = orders.number, orders.lease
             self._leaves |= orders.leave
-            listed = {order.attempt: order for order in orders.attempts}
-            for name, job in list(self._jobs.items()):
-                if name not in listed and job.state in LIVE:
-                    job.stop("order")
-                elif name not in listed and job.is_removed:
-                    del self._jobs[name]
+            listed = {order.attempt for order in orders.attempts}
+            for name in self._jobs.keys() - listed:
+                if self._jobs[name].state in LIVE:
+                    self._jobs[name].stop("order")
+                else:
+                    self._forgotten.add(name)
+                    if self._jobs[name].is_removed:
+                        del self._jobs[name]
             for order in orders.attempts:
                 self._follow(order)
             if self._leaves:
@@ -2348,6 +2352,9 @@ class Node:
         self.changed()
 
     def _follow(self, order: Order) -> None:
+        if order.attempt in self._forgotten:
+            self.problem("again", f"{order.attempt} has run and ended here: it does not run again")
+            return
         job = self._jobs.get(order.attempt)
         if job is not None:
             job.follow(order)
@@ -2355,6 +2362,7 @@ class Node:
         if len([job for job in self._jobs.values() if job.state in LIVE]) >= MOST_JOBS:
             self.problem("jobs", f"a node runs at most {MOST_JOBS} jobs")
             return
+        self.problem("jobs", "")
         self._jobs[order.attempt] = job = Job(order, self)
         if order.stop or self._leaves:
             job.stop("order")
@@ -2376,8 +2384,8 @@ class Node:
 
     def problem(self, about: str, text: str) -> None:
         """Keep a problem for the report; an empty text takes it back."""
-        if self._problems.get(about, "") != text:
-            self._problems[about] = text
+        known, self._problems[about] = self._problems.get(about, ""), text
+        if bool(known) != bool(text):  # Other words for a known problem are no news.
             if text:
                 say(text)
             self.changed()
@@ -2410,7 +2418,11 @@ class Node:
                 "problems": [
                     cut(text, LONGEST_PROBLEM) for text in self._problems.values() if text
                 ][:MOST_PROBLEMS],
-                "attempts": [self._attempt(job) for _, job in sorted(self._jobs.items())],
+                "attempts": [
+                    self._attempt(job)
+                    for name, job in sorted(self._jobs.items())
+                    if name not in self._forgotten
+                ],
             }
 
     def _attempt(self, job: Job) -> dict[str, Any]:
