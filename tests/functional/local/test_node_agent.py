@@ -344,12 +344,9 @@ time.sleep(1000)
     assert (ended.state, ended.why) == (AttemptPhase.STOPPED, EndReason.ORDER)
     assert account.unpacked("out/dropped/output/model.tar.gz") == {"w": b"w"}
 
-    def forgotten(report: Any) -> bool:
-        agent.order()
-        return not report.attempts
-
-    agent.until_report(forgotten, "an empty report")
-    assert not (agent.work / "jobs/dropped").exists()
+    agent.order()
+    agent.until_report(lambda report: not report.attempts, "an empty report")
+    account.until(lambda: not (agent.work / "jobs/dropped").exists(), "its folder's end")
 
 
 def test_a_failure_is_told_in_sagemakers_words(agent: NodeProcess, account: Account) -> None:
