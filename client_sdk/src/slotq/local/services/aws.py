@@ -52,7 +52,20 @@ def _backend(service: Any) -> Any:
     (None)."""
     if service is None:
         raise NotImplementedError
+    if service == "s3":
+        _leave_to_readers()
     return create_backend_app(service)
+
+
+def _leave_to_readers() -> None:
+    """Let an S3 object that is written over live until nobody reads it: moto closes it at once, and
+    a request that has just found it fails."""
+    from moto.s3.models import FakeKey
+
+    def dispose(key: Any, **_: Any) -> None:
+        key.disposed = True
+
+    FakeKey.dispose = dispose
 
 
 def furnish(endpoint: Endpoint) -> None:
