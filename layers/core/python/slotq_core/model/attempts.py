@@ -112,6 +112,12 @@ class Attempt:
     instance_types: tuple[str, ...] = ()
     """The instance types of the parts of a job over several pools (`Job.parts`), in their order;
     empty: the job runs in one pool, or the attempt is older than this field."""
+    node: str = ""
+    """The node that runs the attempt; empty: the attempt has instances of its own."""
+    node_generation: int = 0
+    """The generation of that node."""
+    gpu_ids: tuple[int, ...] = ()
+    """The node's GPUs that the attempt holds, by index from 0, in order."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False
