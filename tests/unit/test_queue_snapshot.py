@@ -35,6 +35,7 @@ does not show yet."""
 NOT_TOLD_OF_ATTEMPTS = {
     "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
     "message", "artifact", "checkpoints", "node", "node_generation", "gpu_ids",
+    "node_share",
 }  # fmt: skip
 """Fields of an attempt that has ended, and what nobody else may know."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -118,6 +119,9 @@ class Attempt:
     """The generation of that node."""
     gpu_ids: tuple[int, ...] = ()
     """The node's GPUs that the attempt holds, by index from 0, in order."""
+    node_share: Demand = field(default_factory=Demand)
+    """What else of the node's contents the attempt holds: CPUs and memory, where the job asks for
+    them."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False

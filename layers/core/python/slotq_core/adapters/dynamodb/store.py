@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
+from slotq_core.adapters.dynamodb.accounting.nodes import DynamoNodes, NodeReader
 from slotq_core.adapters.dynamodb.accounting.usage_records import DynamoUsage
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
@@ -64,6 +65,7 @@ class DynamoStore:
         self.groups = DynamoGroups(calls, at_once, history=history)
         self.configuration = configuration = DynamoConfiguration(calls, most_actions=most_actions)
         self.health = DynamoHealth(calls, configuration)
+        self.nodes = DynamoNodes(calls)
         self.usage = DynamoUsage(calls, configuration)
         pools = PoolReader(calls, configuration, pause, at_once)
         quarantine = Quarantine(calls, configuration, bounds)
@@ -94,6 +96,7 @@ class DynamoStore:
             pools,
             at_once,
             lines=lines,
+            nodes=NodeReader(calls, pools, pause),
             groups=self.groups,
             usage=self.usage,
             decisions=self.decisions,

@@ -23,7 +23,7 @@ from slotq_core.model.attempts import (
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
-from slotq_core.model.nodes import NodeRules
+from slotq_core.model.nodes import Node, NodeRules, NodeState
 from slotq_core.model.pools import (
     CheckpointRule,
     MissingRight,
@@ -65,6 +65,7 @@ Record = (
     | Claim
     | Pool
     | NodeRules
+    | Node
     | PoolHealth
     | MissingRight
     | Sighting
@@ -75,7 +76,16 @@ Record = (
     | StoredGroup
 )
 _RECORDS: tuple[type[Record], ...] = get_args(Record)
-_ENUMS = (JobState, Workload, AttemptOutcome, StopCause, CheckpointRule, OnStall, PoolState)
+_ENUMS = (
+    JobState,
+    Workload,
+    AttemptOutcome,
+    StopCause,
+    CheckpointRule,
+    OnStall,
+    PoolState,
+    NodeState,
+)
 
 
 def write(record: Record) -> Item:
