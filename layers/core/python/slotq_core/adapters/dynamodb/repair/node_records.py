@@ -47,6 +47,9 @@ from slotq_core.storage.holdings import OnNode, on_node, room_of
 
 TRIES = 5
 
+_IDENTITY = ("name", "pool", "generation", "tenant", "trainingJob", "token")
+"""The attributes of a node that never change."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Look:
@@ -126,11 +129,13 @@ class NodeRecords:
         """Put the node with every field that can still be read, else as it started."""
         broken = look.item or Item()
         jobs, free = self._wanted(look, started)
-        restored: Item = {**write(started), **_readable(broken, started)}
+        as_started, readable = write(started), _readable(broken, started)
+        identity = {name: as_started[name] for name in _IDENTITY if name in as_started}
+        restored: Item = {**as_started, **readable, **identity}
         if restored["state"] != {"S": NodeState.STOPPING.value}:
             restored["state"] = {"S": NodeState.DRAINING.value}
         for counter in ("version", "orders"):
-            if _number(broken, counter) is None:
+            if _number(readable, counter) is None:
                 restored[counter] = {"N": str(NEW_AGE)}
         named = {job_attribute(name): number for name, number in jobs.items()}
         for name, amount in {**free, **named, "jobs": len(jobs)}.items():
@@ -227,7 +232,7 @@ def _runs_on(job: Job, node: Node) -> bool:
 def _readable(broken: Item, started: Node) -> Item:
     """Return the attributes of a broken node that can be read, if it is of this generation."""
     found = Item()
-    if broken.get("generation") != {"N": str(started.generation)}:
+    if broken.get("token") != {"S": started.token}:
         return found
     for attribute, value in broken.items():
         with suppress(*UNREADABLE):
