@@ -368,8 +368,8 @@ def test_a_node_with_jobs_does_not_end(store: Store) -> None:
 
 
 def test_a_full_node_ends_in_several_transactions(store: Store) -> None:
-    """First as many jobs as fit, then the rest with the node. Whoever dies in between leaves a node
-    with fewer jobs."""
+    """First as many jobs as fit, then the rest with the node. Each by another handler: whoever dies
+    in between leaves a node with fewer jobs."""
     a_node_queue(store)
     node = ready(store, contents=Demand(gpus=MOST_JOBS))
     jobs = [waits_for_gpus(store, f"job{n:02}") for n in range(MOST_JOBS)]
@@ -382,10 +382,12 @@ def test_a_full_node_ends_in_several_transactions(store: Store) -> None:
         fits = store.decisions.fitting(left, nodes=[end])
         ends = [end] if fits == len(left) else []
         store.decisions.commit(left[:fits], nodes=ends)
-        left, transactions = left[fits:], transactions + 1
-        world = store.worlds.load(NOW)
-        assert [it.name for it in world.snapshot.nodes] == (["n1"] if left else [])
-        assert len(world.snapshot.active) == len(left)
+        expected, transactions = len(left) - fits, transactions + 1
+        snapshot = store.worlds.load(NOW).snapshot
+        left = [evicted(job) for job in snapshot.active]
+        assert [it.name for it in snapshot.nodes] == (["n1"] if left else [])
+        assert len(left) == expected
+        assert len(store.nodes.jobs(node)) == expected
     assert transactions <= 2
     assert used(store) == Demand()
 
