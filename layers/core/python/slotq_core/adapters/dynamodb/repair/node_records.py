@@ -62,9 +62,12 @@ class _Look:
 
     @property
     def started(self) -> Node | None:
-        """The node as it started, if its slot says so."""
+        """The node as it started, if its slot says so, and is its slot."""
         with suppress(*UNREADABLE):
-            return node_in_slot(self.slot) if self.slot else None
+            node = node_in_slot(self.slot) if self.slot else None
+            if node is not None and self.slot is not None:
+                counted = demand_of(self.slot), marks_in(self.slot)
+                return node if counted == (node.demand, node_mark(node)) else None
         return None
 
     @property
@@ -144,9 +147,11 @@ class NodeRecords:
         self._calls.put(look.key, restored, condition)
 
     def _count(self, look: _Look, node: Node) -> None:
-        """Give a node that has no slot its slot, in place of what is kept for it."""
+        """Give a node that has no slot its slot, in place of what is kept for it. The ledger counts
+        a slot that cannot be read, as far as anybody knows."""
         kept, marks = Demand(), 0
         if look.slot is not None:
+            kept, marks = node.demand, node_mark(node)
             with suppress(*UNREADABLE):
                 kept, marks = demand_of(look.slot), marks_in(look.slot)
         seen = expressions.unchanged(look.slot) if look.slot else expressions.is_new()
