@@ -115,8 +115,11 @@ def submitted(number: int, chance: random.Random) -> Step:
 
 def steps(chance: random.Random) -> Iterator[Step]:
     for number in range(STEPS):
-        kinds = [of_a_node, of_jobs, lambda drawn, number=number: submitted(number, drawn)]
-        yield chance.choices(kinds, weights=[3, 6, 2])[0](chance)
+        kind = chance.choices(["node", "jobs", "submit"], weights=[3, 6, 2])[0]
+        if kind == "submit":
+            yield submitted(number, chance)
+        else:
+            yield of_a_node(chance) if kind == "node" else of_jobs(chance)
 
 
 def outcome(store: Store, step: Step) -> object:

@@ -19,6 +19,7 @@ from slotq_core.adapters.dynamodb.decisions import DynamoDecisions
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import read
+from slotq_core.adapters.dynamodb.layout.validation import poison_of
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
@@ -307,7 +308,7 @@ def a_node_is_repaired_while_a_job_ends(engine: Engine) -> None:
 
     def absent(*args: object) -> object:
         found = right(*args)  # type: ignore[arg-type]
-        store.repair._quarantine.nodes.check("p5", "n1", mend=True)
+        store.repair.quarantine(poison_of(table.node_key("p5", "n1"), "somebody doubts it"))
         return found
 
     with patch.object(DynamoDecisions, "_absent", absent), suppress(Conflict):

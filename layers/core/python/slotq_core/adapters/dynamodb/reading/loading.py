@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from slotq_core.adapters.dynamodb.accounting.nodes import NodeReader, PoolNodes
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.held_slots import NOT_COMING, Holders
@@ -32,6 +31,7 @@ from slotq_core.adapters.dynamodb.reading.line_reading import (
     LineReader,
     Places,
 )
+from slotq_core.adapters.dynamodb.reading.node_reading import NodeReader, PoolNodes
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader, Read
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
