@@ -16,16 +16,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotq.local.services.expressions import Item
-from slotq_core.adapters.dynamodb.layout.items import job_of, stored_group_of
+from slotq_core.adapters.dynamodb.layout.items import demand_of, job_of, stored_group_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
 from slotq_core.adapters.dynamodb.layout.table import (
+    ACTIVE_PREFIX,
+    CLAIM_PREFIX,
     HEALTH,
     JOB,
+    LEDGER,
     LINES,
+    ON_NODE_PREFIX,
     revision_key,
     sharing_key,
     wake_key,
 )
+from slotq_core.adapters.dynamodb.layout.validation import node_at
 from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
@@ -144,9 +149,8 @@ class Watch:
                 _keep(self._copies.setdefault(name, {}), key, after)
                 if kind == "ACTIVE":
                     pools.add(self._held_changed(key, name, after))
-            elif key[0].startswith("POOL#") and kind == "LEDGER":
-                pools.add(key[0].removeprefix("POOL#"))
-                self._ledgers[key[0].removeprefix("POOL#")] = after or {}
+            elif pool := self._slots_changed(key, after):
+                pools.add(pool)
             elif after:
                 self._pool_changed(key, after)
         self._check_gangs({name: were[name] for name in touched & were.keys()}, changes)
@@ -362,6 +366,20 @@ class Watch:
             if early > 0:
                 self.note(ATTEMPTS, f"{now.name} is tried again {early} ms too early")
 
+    def _slots_changed(self, key: Key, after: Item | None) -> str:
+        """Note a ledger, or the slot of a node. Returns the pool; empty if it is neither."""
+        pool = key[0].removeprefix("POOL#")
+        if pool == key[0]:
+            return ""
+        if key[1] == LEDGER:
+            self._ledgers[pool] = after or {}
+            return pool
+        if (node := node_at(key)) is None:
+            return ""
+        held = Demand() if after is None else demand_of(after)
+        self._held.setdefault(pool, {})[f"node {node[1]}"] = held
+        return pool
+
     def _held_changed(self, key: Key, name: str, after: Item | None) -> str:
         pool = key[0].removeprefix("POOL#")
         held = self._held.setdefault(pool, {})
@@ -501,8 +519,8 @@ class Watch:
             self.note(CONVERGENT, f"training jobs go on for ever: {ours}")
         for pool in self._ledgers:
             self._check_ledger(pool)
-            if self._held.get(pool):
-                self.note(CONVERGENT, f"pool {pool} is held by {sorted(self._held[pool])}")
+            if held := sorted(name for name, more in self._held.get(pool, {}).items() if more):
+                self.note(CONVERGENT, f"pool {pool} is held by {held}")
 
     def _look_at_room(self) -> None:
         """At the end no change of the configuration is left in parts, and each ledger offers what
@@ -571,7 +589,7 @@ def _copy_of(key: Key) -> str:
     pk, sk = key
     if pk.startswith("WAITING#") or pk == "DUE" or sk.startswith("AFTER#"):
         return sk.rpartition("#")[2]
-    if pk.startswith("POOL#") and sk.startswith(("ACTIVE#", "CLAIM#")):
+    if pk.startswith("POOL#") and sk.startswith((ACTIVE_PREFIX, CLAIM_PREFIX, ON_NODE_PREFIX)):
         return sk.partition("#")[2]
     return ""
 
@@ -588,6 +606,8 @@ def _places(job: Job) -> list[str]:
     if job.active:
         if job.attempt is None:
             return ["an attempt"]
+        if job.attempt.node:
+            return [f"{ON_NODE_PREFIX[:-1]} {job.attempt.pool}"]
         pools = [pool for pool, _ in job.parts] or [job.attempt.pool]
         return [f"ACTIVE {pool}" for pool in pools]
     if job.state is JobState.BACKOFF:

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from tests.faults import campaign, chaos, crashes, interleavings
+from tests.faults import campaign, chaos, crashes, interleavings, nodes
 from tests.faults.branches import tried
 from tests.faults.interleavings import CASES
 from tests.faults.lines.cases import CASES as CASES_OF_LINES
@@ -56,6 +56,15 @@ def test_a_grace_is_whole_and_ends_in_time(name):
     _, world = crashes.count_calls(next(each for each in STORIES if each.name == name))
     assert (world.watch.broken, graces_end_in_time(world)) == ([], "")
     assert world.marked
+
+
+@pytest.mark.parametrize("name", nodes.CASES)
+def test_two_handlers_at_one_node_keep_the_promises(name):
+    assert nodes.played(name).broken == []
+
+
+def test_each_condition_of_a_node_is_needed():
+    assert [mutant.name for mutant in nodes.MUTANTS if caught(mutant) is None] == []
 
 
 def test_chaos_keeps_the_promises():

@@ -70,6 +70,8 @@ OTHERWISE: dict[str, object] = {
     "digest": "x",
     "metrics": (("loss", 0.5),),
     "version": 1,
+    "gpus": 2,
+    "tenant": "a1b2",
 }
 """A different value for each field of a job."""
 
@@ -105,6 +107,7 @@ def test_the_longest_session_fits_into_a_lines_key():
     pools = tuple(f"pool-{number:02}" for number in range(MAX_POOLS_PER_JOB))
     wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
     wide = replace(wide, line_by_user=True, priority_class="C" * 63, refused_in=pools)
+    wide = replace(wide, gpus=16, tenant="a" * 16)
     key = Line.of(wide, by_user=True).key
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
@@ -122,6 +125,7 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"line_by_user": True, "priority_class": "HIGH"},
         {"line_by_user": True, "person": "ann", "role": "arn", "priority_class": "HIGH"},
         {"refused_in": ("p",)},
+        {"gpus": 2, "tenant": "a1b2"},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
     ],
 )

@@ -39,7 +39,7 @@ from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Ledger, Part, World
+from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
@@ -143,6 +143,7 @@ class _RecordingDecisions:
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -151,6 +152,7 @@ class _RecordingDecisions:
         jobs = self._decisions.commit(
             changes,
             seen=seen,
+            nodes=nodes,
             group_decisions=group_decisions,
             part=part,
             opens_line=opens_line,

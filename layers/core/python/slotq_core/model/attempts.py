@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -112,6 +113,15 @@ class Attempt:
     instance_types: tuple[str, ...] = ()
     """The instance types of the parts of a job over several pools (`Job.parts`), in their order;
     empty: the job runs in one pool, or the attempt is older than this field."""
+    node: str = ""
+    """The node that runs the attempt; empty: the attempt has instances of its own."""
+    node_generation: int = 0
+    """The generation of that node."""
+    gpu_ids: tuple[int, ...] = ()
+    """The node's GPUs that the attempt holds, by index from 0, in order."""
+    node_share: Demand = field(default_factory=Demand)
+    """What else of the node's contents the attempt holds: CPUs and memory, where the job asks for
+    them."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False

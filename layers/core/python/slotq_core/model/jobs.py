@@ -83,6 +83,8 @@ class Claim:
     """The class that counts in the user's limits while the claim lasts; set only for AUTO jobs."""
     moved: bool = False
     """True if the job moves here from another pool. No other job may take the claim over."""
+    node: str = ""
+    """The node of the pool where the amount is owed; empty: the amount is slots of the pool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,8 +136,15 @@ class Job(JobSettings):
     """When the queue accepted the submission (ms). An evicted job keeps its entry time, and so its
     place."""
     demand: Demand
+    """The job's need in its pool. Of a job with `gpus` it is one instance: the slot that a node for
+    the job takes, or that the job takes itself where it runs without a node."""
     pools: tuple[str, ...]
     """Names of acceptable pools, the preferred first. Never empty."""
+    gpus: int = 0
+    """The GPUs of one node that the job takes; 0: the job takes whole instances."""
+    tenant: str = ""
+    """A short hash of what all jobs on one node have in common: the project (unless the pool's
+    nodes are shared), role, image, network, keys. Set if and only if `gpus` is."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""

@@ -7,10 +7,13 @@ from enum import StrEnum
 
 from slotq_core.model.attempts import StopOrder
 from slotq_core.model.demand import Demand
-from slotq_core.timestamps import Moment
+from slotq_core.timestamps import Duration, Moment
 
 MOST_JOBS = 32
 """The most jobs that one node runs at once."""
+
+
+_OWNER = "node:"
 
 
 class NodeState(StrEnum):
@@ -27,20 +30,44 @@ class NodeState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NodeRules:
+    """How a pool keeps nodes."""
+
+    keep: Duration = 600_000
+    """How long a node without jobs stays."""
+    shared: bool = False
+    """Whether jobs of different projects may share a node. Each job then counts its own amounts in
+    quotas and shares; else a node counts whole for its project while a job is on it."""
+    image: str = ""
+    """The container image for jobs that name none; empty: such a job takes a whole instance."""
+    role: str = ""
+    """The execution role for jobs that name none."""
+    subnets: tuple[str, ...] = ()
+    """The network for jobs that name none, with `security_groups`."""
+    security_groups: tuple[str, ...] = ()
+    gpu_ids: tuple[str, ...] = ()
+    """The GPUs' ids as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """One instance of a pool that stays when a job ends: a training job of the queue's own."""
 
     name: str
     pool: str
     generation: int
-    """Counts the training jobs of nodes of this name, from 1. Orders and reports name it."""
+    """Rises with each training job of nodes of this name: the version of the pool's ledger when the
+    node got its slot. Orders and reports name it."""
     state: NodeState
     tenant: str
     """The key of what all jobs of the node have in common (`Job.tenant`)."""
     project: str = ""
     """The tenant's project; empty: the one implicit project, or every project of the pool."""
+    demand: Demand = field(default_factory=lambda: Demand(slots=1))
+    """What the node takes of its pool: a slot, and its contents where the pool counts them."""
     contents: Demand = field(default_factory=Demand)
-    """What the instance has: `gpus`, and CPUs and memory where known."""
+    """What the instance has: `gpus`, and CPUs and memory where known. Changes only while no job is
+    on the node."""
     training_job: str
     token: str
     """A token in the training job's tags. It shows that a repeated create is this queue's own."""
@@ -67,3 +94,19 @@ class Node:
     lease_until: Moment | None = None
     """Until when the node may run jobs without another report (ms)."""
     stop: StopOrder | None = None
+    version: int = 0
+    """Rises by one with each committed change of the node itself: not with its jobs, reports and
+    orders."""
+
+
+def owner_of_node(pool: str, node: str) -> str:
+    """Return the owner of a node's training job. No job has such a name."""
+    return f"{_OWNER}{pool}/{node}"
+
+
+def node_of_owner(owner: str) -> tuple[str, str] | None:
+    """Return the pool and the name of the node that owns a training job; None: a job owns it."""
+    if not owner.startswith(_OWNER):
+        return None
+    pool, _, node = owner.removeprefix(_OWNER).rpartition("/")
+    return pool, node

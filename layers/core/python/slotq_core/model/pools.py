@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.model.demand import Demand
+from slotq_core.model.nodes import NodeRules
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -219,6 +220,8 @@ class Pool:
         default=PoolState.ACTIVE,
         metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),
     )
+    nodes: NodeRules | None = None
+    """How the pool keeps nodes; None: every job takes whole instances."""
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; stored apart from the configuration."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Department, Project, Spending
 from slotq_core.model.sharing import SchedulerSettings
@@ -24,7 +25,9 @@ class Snapshot:
 
     pools: tuple[Pool, ...]
     active: tuple[Job, ...] = ()
-    """Every job that holds slots: starting, running, stopping."""
+    """Every job that holds slots, or GPUs of a node: starting, running, stopping."""
+    nodes: tuple[Node, ...] = ()
+    """Every node that holds a slot, from the first state to the last."""
     waiting: tuple[Job, ...] = ()
     """Jobs that wait for slots, and every job with a claim, in any order."""
     behind: Mapping[str, int] = field(default_factory=dict)

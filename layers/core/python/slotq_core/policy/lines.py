@@ -61,6 +61,9 @@ class Line(NamedTuple):
     """Whether the stored line has one user and one class (`Job.line_by_user`)."""
     refused_in: tuple[str, ...] = ()
     """As in the jobs: there they take only free slots, and they try their other pools first."""
+    gpus: int = 0
+    """As in the jobs: what they take of a node. The jobs of a line fit the same nodes."""
+    tenant: str = ""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
@@ -79,6 +82,8 @@ class Line(NamedTuple):
             short_role(job.role),
             job.line_by_user,
             job.refused_in,
+            job.gpus,
+            job.tenant,
         )
 
     @property
@@ -102,6 +107,7 @@ class Line(NamedTuple):
         ]
         refused = [self.pools.index(pool) for pool in self.refused_in if pool in self.pools]
         last = [self.user, self.limited_as, self.role, self.by_user, refused]
+        last += [self.gpus, self.tenant]
         while last and not last[-1]:
             last.pop()
         if last:
@@ -115,12 +121,15 @@ class Line(NamedTuple):
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
         workload, priority, project, group, demand, pools, held, preemptible, *optional = parts
-        absent: tuple[Any, ...] = ("", "", "", False, ())
-        user, limited_as, role, apart, refused = [*optional, *absent[len(optional) :]][:5]
+        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "")
+        found = [*optional, *absent[len(optional) :]][:7]
+        user, limited_as, role, apart, refused, gpus, tenant = found
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
         refused_in = tuple(pools[n] for n in refused)
-        return cls(*kind, preemptible, user, limited_as, role, bool(apart), refused_in)
+        return cls(
+            *kind, preemptible, user, limited_as, role, bool(apart), refused_in, gpus, tenant
+        )
 
 
 @lru_cache(maxsize=1024)

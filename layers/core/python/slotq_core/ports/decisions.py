@@ -1,4 +1,4 @@
-"""The input of decisions, and changes of jobs in one transaction."""
+"""The input of decisions, and changes of jobs and nodes in one transaction."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
-from slotq_core.ports.stored import Change, InParts, Ledger, Part, World
+from slotq_core.ports.stored import Change, InParts, Ledger, NodeChange, Part, World
 
 
 class Worlds(Protocol):
@@ -30,13 +31,14 @@ class Worlds(Protocol):
 
 
 class Decisions(Protocol):
-    """Conditional changes of stored jobs. Methods may raise Unavailable."""
+    """Conditional changes of stored jobs and nodes. Methods may raise Unavailable."""
 
     def commit(
         self,
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -50,6 +52,19 @@ class Decisions(Protocol):
         unfinished. Raises Conflict if a condition fails. Raises NoSuchLine if `opens_line` is false
         and a change puts a job into a line that does not exist: a user's change asks for a new line
         first. A pass's change never does. `opener`: who pays for the new line, already counted.
+
+        `nodes`: nodes that start, change and end with it. A node starts if no node of its name
+        exists, if the pool has room for it, and if its generation is the version that the pool's
+        ledger gets by the transaction. It changes if nobody has changed it since it was read
+        (`version`), and if no job is on it where the change says so (`empty`); only the fields that
+        differ are written, so that reports, orders and jobs meanwhile stay. It ends if no job is on
+        it but those that leave by these changes, and gives its slot back.
+
+        A job whose attempt begins on a node comes to it: the node must be of that generation,
+        ready, of the job's tenant, and have room for one more job, for its GPUs and for its share.
+        Such a job holds nothing of the pool's ledger. It leaves with its attempt, and the time of
+        that is the node's `idle_since` until another job comes. If it is no longer there, or the
+        node is gone, the change is committed all the same.
 
         A change that ends an attempt also makes the record of what the attempt used (`usage`). A
         change that takes an attempt back, without an end, removes all records of the attempt.
@@ -68,6 +83,7 @@ class Decisions(Protocol):
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         part: Part | None = None,
     ) -> int:
         """Return how many of the first of these changes certainly fit into one transaction; at
@@ -78,3 +94,24 @@ class Decisions(Protocol):
 
     def turn_back(self, decision: InParts) -> InParts:
         """Turn a decision to START into one to UNDO. Raises Conflict if it is no longer a START."""
+
+
+class Nodes(Protocol):
+    """The nodes besides a pass: one by one. Strongly consistent. Methods may raise Unavailable."""
+
+    def get(self, pool: str, name: str) -> Node | None:
+        """Return the node; None if it does not exist. Raises NotUnderstood if its record cannot be
+        read."""
+
+    def jobs(self, node: Node) -> Mapping[str, int]:
+        """Return the jobs on the node with the numbers of their attempts; none if another
+        generation has taken its place."""
+
+    def note_report(self, node: Node, number: int, *, at: int, lease_until: int) -> None:
+        """Record that this report of the node was taken in, when its agent wrote it, and until when
+        the node may run jobs (ms). Raises Conflict if a later report or the same one is recorded,
+        or if this generation of the node has ended."""
+
+    def note_orders(self, node: Node, number: int) -> None:
+        """Take this number for orders that are to be written. Raises Conflict if somebody has taken
+        it or a later one, or if this generation of the node has ended."""

@@ -72,8 +72,8 @@ class StoredJobs(Protocol):
         if no such job exists."""
 
     def owner_of(self, training_job: str) -> str | None:
-        """Return the name of the job that owns a training job; None if no attempt ever had that
-        name."""
+        """Return the name of the job that owns a training job, or the owner that `node_of_owner`
+        reads for a node's; None if no attempt ever had that name, and no node has it."""
 
     def followers(self, name: str) -> Sequence[Job]:
         """Return the jobs that wait for this one, or for a group's entry or end (`Job.waits_for`),

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from slotq_core.model.attempts import Restore
 from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.counters import Counters
-from slotq_core.ports.decisions import Decisions, Worlds
+from slotq_core.ports.decisions import Decisions, Nodes, Worlds
 from slotq_core.ports.jobs import Groups, StoredJobs
 from slotq_core.ports.stored import Finding, Poison
 from slotq_core.ports.surroundings import Scheduler
@@ -70,6 +70,10 @@ class Store(Protocol):
     @property
     def decisions(self) -> Decisions:
         """Changes of jobs, in transactions."""
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes, one by one."""
 
     @property
     def configuration(self) -> StoredConfiguration:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
@@ -192,6 +193,40 @@ class Change:
         if after.waits or not after.comes_to_line:
             return False
         return not before.comes_to_line or line_of(after) != line_of(before)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeChange:
+    """One node's part of a transaction: the node as read and the node to write. Jobs that come to
+    the node and leave it are no change of the node itself: the jobs' changes say so."""
+
+    before: Node | None
+    """None: the node starts."""
+    after: Node | None
+    """None: the node's training job has ended."""
+    empty: bool = False
+    """Whether the change requires that no job is on the node."""
+
+    @property
+    def starts(self) -> bool:
+        return self.before is None
+
+    @property
+    def ends(self) -> bool:
+        return self.after is None
+
+    @property
+    def node(self) -> Node:
+        """The node after the change, or before its end."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def committed(self) -> Node | None:
+        """The node as the change leaves it, with the next version."""
+        version = self.before.version if self.before else 0
+        return replace(self.after, version=version + 1) if self.after else None
 
 
 class Witness(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
 from slotq_core.model.sharing import Sharing
@@ -109,9 +110,10 @@ def snapshot_of(
     spent: Spending = NOTHING_SPENT,
     yields: Iterable[Yielded] = (),
     groups: Iterable[Group] = (),
+    nodes: Iterable[Node] = (),
 ) -> Snapshot:
     """Build a snapshot with each job once. `yields`: what the store keeps of the pools. `groups`:
-    those of all these jobs.
+    those of all these jobs. `nodes`: those of the pools.
 
     A job that changed between two reads counts as first read, because the ledgers were read then
     too: a commit that depends on the old state is refused.
@@ -122,6 +124,7 @@ def snapshot_of(
     return Snapshot(
         pools=tuple(pools),
         active=jobs[0],
+        nodes=tuple(sorted(nodes, key=lambda node: (node.pool, node.name))),
         waiting=jobs[1],
         due=jobs[2],
         projects=_projects(shared.projects, jobs),

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls, refused_keys, with_pools
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import copies_of, in_parts_of
-from slotq_core.adapters.dynamodb.layout.validation import Sieve
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, attempts_on
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds, checked_line
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.transactions import (
     MAX_ACTIONS,
+    NOBODY,
+    Action,
     commit_actions,
     fitting,
     key_in,
@@ -29,7 +31,8 @@ from slotq_core.adapters.dynamodb.transactions import (
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.ports.stored import Change, InParts, Part, PartsKind, Witness
+from slotq_core.ports.stored import Change, InParts, NodeChange, Part, PartsKind, Witness
+from slotq_core.storage.holdings import NodeName, node_uses
 
 
 class DynamoDecisions:
@@ -62,20 +65,27 @@ class DynamoDecisions:
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
         opener: str = "",
     ) -> tuple[Job, ...]:
         """Commit the changes. Also raises SlotQError, a bug of the caller, beyond MAX_ACTIONS."""
-        actions = commit_actions(
-            self._calls.table,
-            changes,
-            seen,
-            group_decisions=group_decisions,
-            part=part,
-            history=self._keeps,
-        )
+
+        def actions_without(absent: Mapping[NodeName, frozenset[str]]) -> list[Action]:
+            return commit_actions(
+                self._calls.table,
+                changes,
+                seen,
+                nodes=nodes,
+                absent=absent,
+                group_decisions=group_decisions,
+                part=part,
+                history=self._keeps,
+            )
+
+        actions = actions_without(NOBODY)
         if not actions:
             return ()
         if len(actions) > MAX_ACTIONS:
@@ -89,18 +99,50 @@ class DynamoDecisions:
         else:
             later = [checked_line(line_of(c.after)) for c in changes if c.comes_to_other_line]
             self._bounds.returned_by_user([*entered, *later], opener=opener)
-        try:
-            self._calls.transact(actions)
-        except Conflict as conflict:
-            refused = refused_keys(conflict, actions)
-            self._pools.forget(table.pools_of_ledgers(map(key_in, actions)))
-            self._doubt(changes, refused)
-            raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
+        self._transact(changes, actions, actions_without)
         self._count(_arrivals(changes))
         jobs = tuple(change.committed for change in changes)
         for change, after in zip(changes, jobs, strict=True):
             self._witness.committed(change, after)
         return jobs
+
+    def _transact(
+        self,
+        changes: Sequence[Change],
+        actions: list[Action],
+        actions_without: Callable[[Mapping[NodeName, frozenset[str]]], list[Action]],
+    ) -> None:
+        """Run the transaction. If it is refused for a job that leaves its node and is not there any
+        more, run it again without that: no end of a job waits for a node that is gone."""
+        try:
+            try:
+                self._calls.transact(actions)
+            except Conflict as conflict:
+                refused = refused_keys(conflict, actions)
+                if not (absent := self._absent(changes, refused)):
+                    raise
+                actions = actions_without(absent)
+                self._calls.transact(actions)
+        except Conflict as conflict:
+            refused = refused_keys(conflict, actions)
+            self._pools.forget(table.pools_of_ledgers(map(key_in, actions)))
+            self._doubt(changes, refused)
+            raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
+
+    def _absent(
+        self, changes: Sequence[Change], refused: set[table.Key]
+    ) -> dict[NodeName, frozenset[str]]:
+        """Return, by node, the leaving jobs that are not there; none unless only nodes' actions
+        were refused."""
+        found: dict[NodeName, frozenset[str]] = {}
+        if not all(pk.startswith(table.NODES_PREFIX) for pk, _ in refused):
+            return found
+        for (pool, node), use in node_uses(changes).items():
+            if use.left and table.node_key(pool, node) in refused:
+                jobs = attempts_on(self._calls.item(table.node_key(pool, node)), use.generation)
+                gone = frozenset(job.job for job in use.left if jobs.get(job.job) != job.number)
+                found |= {(pool, node): gone} if gone else {}
+        return found
 
     @contextmanager
     def in_a_row(self) -> Iterator[None]:
@@ -124,9 +166,10 @@ class DynamoDecisions:
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         part: Part | None = None,
     ) -> int:
-        return fitting(changes, seen, part, self._most_actions)
+        return fitting(changes, seen, part, self._most_actions, nodes)
 
     def in_parts(self) -> InParts | None:
         sieve, item = Sieve(), self._calls.item(table.parts_key())
@@ -142,9 +185,13 @@ class DynamoDecisions:
         return replace(decision, kind=undo)
 
     def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
-        """Check the copies of each refused job. Either another handler was faster, or the copy that
-        was read differs from the job. Such a copy would be refused permanently unless it is
-        repaired."""
+        """Check the copies of each refused job, and each refused node. Either another handler was
+        faster, or the copy that was read differs from the job, or the node counts what its jobs do
+        not hold. Such a copy or node would be refused permanently unless it is repaired."""
+        for pool, node in node_uses(changes):
+            if table.node_key(pool, node) in refused:
+                with suppress(SlotQError):
+                    self._quarantine.nodes.check(pool, node, mend=True)
         for change in changes:
             if table.job_key(change.before.name) in refused:
                 with suppress(SlotQError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from slotq_core.adapters.dynamodb.layout import table
@@ -12,8 +13,12 @@ from slotq_core.adapters.dynamodb.layout.items import (
     free_of,
     health_of,
     ledger_of,
-    mark,
     marks_in,
+    marks_of,
+    marks_on_nodes,
+    marks_on_nodes_in,
+    node_in_slot,
+    node_mark,
     since_of,
     yielded_of,
 )
@@ -21,11 +26,14 @@ from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of, key_in
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Ledger, Poison
+from slotq_core.storage.holdings import slots_of
 
 _NOTHING = Demand()
+_ACTIVE, _ON_NODE = table.ACTIVE_PREFIX[:-1], table.ON_NODE_PREFIX[:-1]
 
 NOT_COMING = "the ledger awaits a configuration that nobody is making"
 
@@ -52,15 +60,24 @@ class Holders:
     """The revision of the configuration from which the ledger holds; 0: any."""
     yields: tuple[Yielded, ...] = ()
     """Yields to a time slice in this pool."""
+    nodes: tuple[Node, ...] = ()
+    """The nodes that hold slots, as they started."""
+    on_nodes: int = 0
+    """The sum of marks of jobs on nodes that the ledger states."""
 
     @property
     def held(self) -> Demand:
-        here = (dict(job.holds).get(self.pool, _NOTHING) for job in self.active)
-        return sum(here, self.kept)
+        here = (dict(slots_of(job)).get(self.pool, _NOTHING) for job in self.active)
+        return sum((node.demand for node in self.nodes), sum(here, self.kept))
 
     @property
     def held_marks(self) -> int:
-        return self.kept_marks + sum(mark(job) for job in (*self.active, *self.claimants))
+        marks = sum(marks_of(job).get(self.pool, 0) for job in (*self.active, *self.claimants))
+        return self.kept_marks + marks + sum(map(node_mark, self.nodes))
+
+    @property
+    def marks_on_nodes(self) -> int:
+        return sum(marks_on_nodes(job).get(self.pool, 0) for job in self.active)
 
     @property
     def unexplained(self) -> Demand:
@@ -70,7 +87,10 @@ class Holders:
     @property
     def adds_up(self) -> bool:
         """Whether the items agree, as after a whole transaction."""
-        return self.whole and not self.unexplained and self.held_marks == self.marks
+        marks = (self.marks, self.on_nodes)
+        return (
+            self.whole and not self.unexplained and (self.held_marks, self.marks_on_nodes) == marks
+        )
 
     @property
     def unreadable_copies(self) -> bool:
@@ -111,6 +131,11 @@ def disagreement(read: Holders, capacity: Demand | None) -> str:
             f"the ledger's marks add up to {read.marks}; the active jobs' marks to "
             f"{read.held_marks}"
         )
+    if read.on_nodes != read.marks_on_nodes:
+        return (
+            f"the ledger's marks of jobs on nodes add up to {read.on_nodes}; those of the jobs to "
+            f"{read.marks_on_nodes}"
+        )
     if capacity is None:
         return (
             ""
@@ -130,13 +155,18 @@ def read_holders(items: Sequence[Item]) -> Holders:
     kinds: dict[str, list[Item]] = {}
     for item in items:
         kinds.setdefault(item["sk"]["S"].partition("#")[0], []).append(item)
-    kept = sieve.read(kinds.get(table.HELD_PREFIX[:-1], ()), lambda i: (demand_of(i), marks_in(i)))
+    held = sieve.read(
+        kinds.get(table.HELD_PREFIX[:-1], ()),
+        lambda item: (_started(item), demand_of(item), marks_in(item)),
+    )
+    kept = [(demand, marks) for node, demand, marks in held if node is None]
     ledger, whole = (kinds.get(table.LEDGER) or [Item()])[0], True
     try:
         numbers = ledger_of(ledger), foreign_of(ledger), free_of(ledger), marks_in(ledger)
-        since = since_of(ledger)
+        since, on_nodes = since_of(ledger), marks_on_nodes_in(ledger)
     except UNREADABLE:
-        numbers, whole, since = (Ledger(), Demand(), None, 0), False, 0
+        numbers, whole, since, on_nodes = (Ledger(), Demand(), None, 0), False, 0, 0
+    copies = [*kinds.get(_ACTIVE, ()), *kinds.get(_ON_NODE, ())]
     return Holders(
         pool=items[0]["pk"]["S"].removeprefix(table.POOL_PREFIX) if items else "",
         yields=tuple(sieve.read(kinds.get(table.YIELD_PREFIX[:-1], ()), yielded_of)),
@@ -146,10 +176,19 @@ def read_holders(items: Sequence[Item]) -> Holders:
         marks=numbers[3],
         since=since,
         health=next(iter(sieve.read(kinds.get(table.HEALTH, ()), health_of)), HEALTHY),
-        active=tuple(sieve.read(kinds.get(table.ACTIVE_PREFIX[:-1], ()), copy_of)),
+        nodes=tuple(node for node, _, _ in held if node is not None),
+        on_nodes=on_nodes,
+        active=tuple(sieve.read(copies, copy_of)),
         claimants=tuple(sieve.read(kinds.get(table.CLAIM_PREFIX[:-1], ()), copy_of)),
         kept=sum((demand for demand, _ in kept), Demand()),
         kept_marks=sum(marks for _, marks in kept),
         poison=sieve.poison,
         whole=whole,
     )
+
+
+def _started(held: Item) -> Node | None:
+    """Return the node that a HELD item is of. What cannot be read is kept, as for a job."""
+    with suppress(*UNREADABLE):
+        return node_in_slot(held)
+    return None

@@ -163,7 +163,8 @@ class DynamoJobs:
     def _mended(self, name: str) -> Job:
         """Return the job whose item is unreadable from a copy. Raises NotUnderstood if none is
         readable."""
-        keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+        pools, kinds = self._configuration.pools(), (table.active_key, table.on_node_key)
+        keys = [key(pool.name, name) for pool in pools for key in kinds]
         self._quarantine.copies.check(name, keys, mend=True)
         job = whole_job(self._calls.item(table.job_key(name)))
         if job is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
+from slotq_core.adapters.dynamodb.accounting.nodes import DynamoNodes
 from slotq_core.adapters.dynamodb.accounting.usage_records import DynamoUsage
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
@@ -20,6 +21,7 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader
 from slotq_core.adapters.dynamodb.reading.loading import DynamoWorlds
+from slotq_core.adapters.dynamodb.reading.node_reading import NodeReader
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
@@ -64,6 +66,7 @@ class DynamoStore:
         self.groups = DynamoGroups(calls, at_once, history=history)
         self.configuration = configuration = DynamoConfiguration(calls, most_actions=most_actions)
         self.health = DynamoHealth(calls, configuration)
+        self.nodes = DynamoNodes(calls)
         self.usage = DynamoUsage(calls, configuration)
         pools = PoolReader(calls, configuration, pause, at_once)
         quarantine = Quarantine(calls, configuration, bounds)
@@ -94,6 +97,7 @@ class DynamoStore:
             pools,
             at_once,
             lines=lines,
+            nodes=NodeReader(calls, pools, pause),
             groups=self.groups,
             usage=self.usage,
             decisions=self.decisions,

@@ -6,12 +6,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.changed_items import (
     ChangedItems,
+    ChangedNode,
     changed_items,
+    changed_node,
+    node_attributes,
     request_item,
 )
 from slotq_core.adapters.dynamodb.layout.items import (
@@ -19,16 +25,19 @@ from slotq_core.adapters.dynamodb.layout.items import (
     keyed,
     write_group,
     write_in_parts,
+    write_node,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import TERMINAL_STATES, Job
-from slotq_core.ports.stored import Change, Part
+from slotq_core.ports.stored import Change, NodeChange, Part
 from slotq_core.storage.ends import HISTORY
-from slotq_core.storage.holdings import PoolChange, pool_changes
+from slotq_core.storage.holdings import NodeName, NodeUse, PoolChange, node_uses, pool_changes
 from slotq_core.storage.yields import yields_in
 
 Action = dict[str, dict[str, Any]]
+
+NOBODY: Mapping[NodeName, frozenset[str]] = MappingProxyType({})
 
 MAX_ACTIONS = 100
 """DynamoDB's limit on actions in one transaction."""
@@ -93,20 +102,24 @@ def fitting(
     seen: Mapping[str, int] | None,
     part: Part | None,
     most_actions: int,
+    nodes: Sequence[NodeChange] = (),
 ) -> int:
-    """Return how many of these changes, from the first on, take at most `most_actions`; at least
-    one.
+    """Return how many of these changes, from the first on, take at most `most_actions` with those
+    of the nodes; at least one.
 
     `part`: the part that they would be, even if they were all of it.
     """
     if len(changes) == 1:
         return 1
-    pools, count = {*(seen or ())}, 1 + (part is not None)
+    pools, count = {*(seen or ())}, 1 + (part is not None) + 2 * len(nodes)
+    pools |= {*pool_changes((), None, nodes)}
+    used = {*node_uses((), nodes)}
     for number, change in enumerate(changes):
         items = changed_items(change, HISTORY)
-        pools |= {*pool_changes([change], None), *items.marks}
+        pools |= {*pool_changes([change], None), *items.pools}
+        used |= {*node_uses([change])}
         count += items.count + len([*_yield_actions("", [change])])
-        if number and count + len(pools) > most_actions:
+        if number and count + len(pools) + len(used) > most_actions:
             return number
     return len(changes)
 
@@ -116,12 +129,17 @@ def commit_actions(
     changes: Sequence[Change],
     seen: Mapping[str, int] | None,
     *,
+    nodes: Sequence[NodeChange] = (),
+    absent: Mapping[NodeName, frozenset[str]] = NOBODY,
     group_decisions: int | None = None,
     part: Part | None = None,
     history: int = HISTORY,
 ) -> list[Action]:
+    """Return the actions of a commit. `absent`: by node, the jobs that are not there any more, so
+    that they leave without a trace."""
     items = [changed_items(change, history) for change in changes]
-    uses = pool_changes(changes, seen)
+    uses = pool_changes(changes, seen, nodes)
+    changed_nodes = [changed_node(change) for change in nodes]
     return [
         *(
             action
@@ -129,7 +147,10 @@ def commit_actions(
             for action in _job_actions(name, change.before.version, changed)
         ),
         *_yield_actions(name, changes),
-        *_ledger_actions(name, uses, items),
+        *_node_actions(name, node_uses(changes, nodes), absent),
+        *(put(name, key, item) for node in changed_nodes for key, item in node.written.items()),
+        *(delete(name, key) for node in changed_nodes for key in node.deleted),
+        *_ledger_actions(name, uses, items, changed_nodes),
         *_group_actions(name, group_decisions, part),
     ]
 
@@ -143,16 +164,45 @@ def _job_actions(name: str, version: int, items: ChangedItems) -> Iterator[Actio
         yield put(name, key, item)
 
 
+def _node_actions(
+    name: str, uses: Mapping[NodeName, NodeUse], absent: Mapping[NodeName, frozenset[str]]
+) -> Iterator[Action]:
+    """Yield the changes of the items of nodes: of their room, and of the nodes themselves."""
+    for (pool, node), whole in sorted(uses.items(), key=itemgetter(0)):
+        key, change = table.node_key(pool, node), whole.change
+        gone = [job for job in whole.left if job.job in absent.get((pool, node), ())]
+        use = replace(whole, left=tuple(job for job in whole.left if job not in gone))
+        if change is not None and change.starts:
+            yield put(name, key, write_node(change.committed or change.node), expressions.is_new())
+        elif change is not None and change.ends:
+            yield delete(name, key, ledger_expressions.end_node(use))
+        elif change is not None or use.came or use.left:
+            written, removed = node_attributes(change) if change is not None else ({}, [])
+            yield update(name, key, ledger_expressions.use_node(use, written, removed))
+        else:
+            yield check(name, key, ledger_expressions.not_on_node(use.generation, gone))
+
+
 def _ledger_actions(
-    name: str, uses: Mapping[str, PoolChange], items: Sequence[ChangedItems]
+    name: str,
+    uses: Mapping[str, PoolChange],
+    items: Sequence[ChangedItems],
+    nodes: Sequence[ChangedNode],
 ) -> Iterator[Action]:
     """Yield the changes of the ledgers of the pools whose use or whose partitions change: a job's
     copy there changes with each change of the job."""
     marks: Counter[str] = Counter()
+    on_nodes: Counter[str] = Counter()
     for changed in items:
         marks.update(changed.marks)
-    activity = activity_of([changed.job for changed in items]) if marks else ""
-    for pool in sorted({*uses, *marks}):
+        on_nodes.update(changed.on_nodes)
+    for node in nodes:
+        if node.mark:
+            marks[node.pool] += node.mark
+    noted = {*marks, *on_nodes}
+    written = [*(changed.job for changed in items), *((n.starts, n.deleted) for n in nodes)]
+    activity = activity_of(written) if noted else ""
+    for pool in sorted({*uses, *noted}):
         use = uses.get(pool, PoolChange())
         expression = ledger_expressions.change_use(
             gained=use.gained,
@@ -160,7 +210,8 @@ def _ledger_actions(
             seen=use.seen,
             decides=use.raises_version,
             holders=marks[pool],
-            activity=activity if pool in marks else "",
+            on_nodes=on_nodes[pool],
+            activity=activity if pool in noted else "",
         )
         yield update(name, table.ledger_key(pool), expression)
 

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from slotq_core.adapters.memory.nodes import change_node, check_node
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.ports.stored import Change, InParts, Part, PartsKind
+from slotq_core.ports.stored import Change, InParts, NodeChange, Part, PartsKind
 from slotq_core.storage import stored_request
 from slotq_core.storage.ends import record_of
-from slotq_core.storage.holdings import PoolChange, pool_changes
+from slotq_core.storage.holdings import PoolChange, node_uses, pool_changes
 from slotq_core.storage.yields import yields_in
 
 
@@ -31,25 +32,25 @@ class MemoryDecisions:
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
         opener: str = "",
     ) -> tuple[Job, ...]:
-        for after in (c.after for c in changes if c.after.waits or c.comes_to_other_line):
-            self._state.check_line(after, opens_line=opens_line, opener=opener)
+        self._check_jobs(changes, opens_line=opens_line, opener=opener)
         if group_decisions not in {None, self._state.group_decisions}:
             raise Conflict("somebody has decided about a group since")
         if part is not None and not self._may_be(part):
             raise Conflict("the decision is no longer to be finished in this way")
-        for change in changes:
-            kept = self._state.jobs.get(change.before.name)
-            if kept is None or kept.version != change.before.version:
-                raise Conflict(f"{change.before.name} has changed since it was read")
-        uses = pool_changes(changes, seen)
+        uses, on_nodes = pool_changes(changes, seen, nodes), node_uses(changes, nodes)
         packed = {c.after.name: stored_request.pack(c.request) for c in changes if c.request}
         for name, use in uses.items():
             self._check(name, use)
+        for node, node_use in on_nodes.items():
+            check_node(self._state, node, node_use)
+        for node, node_use in on_nodes.items():
+            change_node(self._state, node, node_use)
         for name, use in uses.items():
             if use.raises_version:
                 self._state.raise_version(name, use.gained)
@@ -60,6 +61,14 @@ class MemoryDecisions:
         self._state.yields.update({(pool, this.of): this for pool, this in yields_in(changes)})
         return tuple(self._apply(change) for change in changes)
 
+    def _check_jobs(self, changes: Sequence[Change], *, opens_line: bool, opener: str) -> None:
+        for after in (c.after for c in changes if c.after.waits or c.comes_to_other_line):
+            self._state.check_line(after, opens_line=opens_line, opener=opener)
+        for change in changes:
+            kept = self._state.jobs.get(change.before.name)
+            if kept is None or kept.version != change.before.version:
+                raise Conflict(f"{change.before.name} has changed since it was read")
+
     def in_a_row(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -68,6 +77,7 @@ class MemoryDecisions:
         changes: Sequence[Change],
         *,
         seen: Mapping[str, int] | None = None,
+        nodes: Sequence[NodeChange] = (),
         part: Part | None = None,
     ) -> int:
         return min(len(changes), self._most_changes)

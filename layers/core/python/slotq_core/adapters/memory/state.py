@@ -16,6 +16,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers.limits import opener_mark
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
@@ -120,7 +121,9 @@ class State:
     requests: dict[str, bytes] = field(default_factory=dict)
     attempts: dict[str, dict[int, Attempt]] = field(default_factory=lambda: defaultdict(dict))
     job_of: dict[str, str] = field(default_factory=dict)
-    """By training job."""
+    """By training job: the job, or the node (`owner_of_node`)."""
+    nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
+    """By pool and name."""
     ended: list[str] = field(default_factory=list)
     """Ended jobs whose records are not yet marked for expiry."""
     index: Index = field(default_factory=Index)

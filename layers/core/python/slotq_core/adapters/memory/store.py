@@ -11,6 +11,7 @@ from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.decisions import MemoryDecisions
 from slotq_core.adapters.memory.health import MemoryHealth, MemoryRepair
 from slotq_core.adapters.memory.jobs import MemoryGroups, MemoryJobs
+from slotq_core.adapters.memory.nodes import MemoryNodes
 from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.state import State
 from slotq_core.adapters.memory.usage_records import MemoryUsage
@@ -36,6 +37,7 @@ class MemoryStore:
         self.configuration = MemoryConfiguration(state, self.counters, self.usage)
         self.worlds = MemoryWorlds(state, self.configuration, self.groups, self.usage)
         self.decisions = MemoryDecisions(state, self.usage, most_changes=most_changes)
+        self.nodes = MemoryNodes(state)
         self.health = MemoryHealth(state)
         self.repair = MemoryRepair(state, self.usage)
 

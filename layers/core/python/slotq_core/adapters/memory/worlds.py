@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.jobs import MemoryGroups
+from slotq_core.adapters.memory.nodes import all_nodes
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.model.groups import Group, StoredGroup
@@ -135,6 +136,7 @@ class MemoryWorlds:
             spent=spending(self._configuration.read(), self._usage, now),
             yields=self._state.yields.values(),
             groups=self._groups_of((job.group for job in (*active, *waiting, *due)), now).values(),
+            nodes=all_nodes(self._state),
         )
         return World(
             snapshot=snapshot,

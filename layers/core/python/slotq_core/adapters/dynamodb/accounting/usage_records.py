@@ -40,9 +40,7 @@ class DynamoUsage:
     def running(self) -> tuple[Job, ...]:
         found: dict[str, Job] = {}  # A job in several pools has a copy in each.
         for pool in self._configuration.pools():
-            wanted = expressions.partition_from(
-                table.pool_partition(pool.name), table.ACTIVE_PREFIX
-            )
+            wanted = expressions.partition_from(table.pool_partition(pool.name), table.ANY_ACTIVE)
             found |= {job.name: job for job in Sieve().read(self._calls.query(wanted), copy_of)}
         return tuple(found.values())
 

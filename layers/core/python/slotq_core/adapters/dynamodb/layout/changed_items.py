@@ -10,10 +10,19 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from slotq_core.adapters.dynamodb.layout import table
-from slotq_core.adapters.dynamodb.layout.items import Items, items_of, marks_of
+from slotq_core.adapters.dynamodb.layout.items import (
+    Items,
+    items_of,
+    marks_of,
+    marks_on_nodes,
+    node_mark,
+    write_node,
+    write_node_name,
+    write_node_slot,
+)
 from slotq_core.adapters.dynamodb.layout.records import Item, Value, write
 from slotq_core.model.jobs import Job
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Change, NodeChange
 from slotq_core.storage import stored_request
 from slotq_core.storage.ends import expires_at, record_of
 from slotq_core.timestamps import iso
@@ -34,6 +43,13 @@ class ChangedItems:
     deleted: list[table.Key]
     marks: dict[str, int]
     """By pool whose partition the change writes, how the sum of marks changes; 0: not at all."""
+    on_nodes: dict[str, int]
+    """The same of the marks of jobs on nodes."""
+
+    @property
+    def pools(self) -> set[str]:
+        """The pools whose partitions the change writes."""
+        return {*self.marks, *self.on_nodes}
 
     @property
     def count(self) -> int:
@@ -54,8 +70,9 @@ def changed_items(change: Change, history: int) -> ChangedItems:
     if change.request is not None:
         packed = stored_request.pack(change.request)
         after[table.request_key(change.after.name)] = request_item(change.after, packed)
-    marks = Counter(marks_of(change.after))
+    marks, on_nodes = Counter(marks_of(change.after)), Counter(marks_on_nodes(change.after))
     marks.subtract(marks_of(change.before))
+    on_nodes.subtract(marks_on_nodes(change.before))
     return ChangedItems(
         key=key,
         job=job,
@@ -63,6 +80,7 @@ def changed_items(change: Change, history: int) -> ChangedItems:
         written={**after, **history_of(change), **_use_of(change, history)},
         deleted=deleted,
         marks=dict(marks),
+        on_nodes=dict(on_nodes),
     )
 
 
@@ -109,6 +127,44 @@ def farewell(job: Job, expires_at: int) -> Items:
         table.job_key(job.name): {table.EXPIRES_AT: mark},
         table.history_key(job.changed_at, job.name): note,
     }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedNode:
+    """The items that a change of a node writes and deletes, besides the node's own."""
+
+    pool: str
+    starts: str
+    """The token of a node that starts; empty: it does not."""
+    written: Items
+    deleted: list[table.Key]
+    mark: int
+    """How the sum of marks of the pool's ledger changes; 0: the pool's partition does not."""
+
+
+def changed_node(change: NodeChange) -> ChangedNode:
+    """Return what the start or the end of a node changes."""
+    node = change.committed or change.node
+    slot, name = table.node_slot_key(node.pool, node.name), table.name_key(node.training_job)
+    starts, ends = change.starts, change.ends
+    return ChangedNode(
+        pool=node.pool,
+        starts=node.token if starts else "",
+        written={slot: write_node_slot(node), name: write_node_name(node)} if starts else {},
+        deleted=[slot, name] if ends else [],
+        mark=node_mark(node) * (starts - ends),
+    )
+
+
+def node_attributes(change: NodeChange) -> tuple[Item, list[str]]:
+    """Return the attributes of a node that a change sets, and those that it removes."""
+    if change.before is None or change.committed is None:
+        return {}, []
+    before, after = write(change.before), write(change.committed)
+    if change.before.contents != change.committed.contents:
+        before, after = write_node(change.before), write_node(change.committed)
+    written = {name: value for name, value in after.items() if before.get(name) != value}
+    return written, sorted(before.keys() - after.keys())
 
 
 def _use_of(change: Change, history: int) -> Items:

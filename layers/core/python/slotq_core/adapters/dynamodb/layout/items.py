@@ -7,6 +7,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.layout import table
 from slotq_core.adapters.dynamodb.layout.records import (
@@ -23,12 +24,14 @@ from slotq_core.model.attempts import Attempt, Beneficiary, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node, owner_of_node
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import InParts, Ledger, PartsKind
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
+from slotq_core.storage.holdings import room_of, slots_of
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.attempt_use import AttemptUse
 
@@ -41,6 +44,7 @@ NEW_AGE = 1 << 40
 """The value from which an unreadable counter continues: far above any value ever seen."""
 
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
+_GPU, _JOB = "gpu_", "job_"
 
 
 def items_of(job: Job) -> Items:
@@ -54,6 +58,8 @@ def items_of(job: Job) -> Items:
 
 def copies_of(job: Job) -> list[table.Key]:
     """Return the keys of the job's copies, where a pass looks for a job in this state."""
+    if job.attempt and job.attempt.node:
+        return [table.on_node_key(job.attempt.pool, job.name)]
     if job.attempt:
         return [table.active_key(pool, job.name) for pool, _ in job.holds]
     if job.not_before is not None:
@@ -79,10 +85,16 @@ def entry_time_of(record: Mapping[str, Value]) -> str | None:
 def marks_of(job: Job) -> dict[str, int]:
     """Return, by pool, the job's marks: what the job adds to `holders` in the pool's ledger."""
     if job.attempt:
-        return {pool: mark(job) for pool, _ in job.holds}
+        return {pool: mark(job) for pool, _ in slots_of(job)}
     if job.waits and job.claim:
         return {job.claim.pool: mark(job)}
     return {}
+
+
+def marks_on_nodes(job: Job) -> dict[str, int]:
+    """Return, by pool, what a job on a node adds to `onNodes` in the pool's ledger."""
+    on_node = job.attempt and job.attempt.node
+    return {job.attempt.pool: mark(job)} if job.attempt and on_node else {}
 
 
 def mark(job: Job) -> int:
@@ -92,7 +104,16 @@ def mark(job: Job) -> int:
     format: never change them.
     """
     kind = "claim" if job.waits else "stopping" if job.state is JobState.STOPPING else "active"
-    return int.from_bytes(hashlib.sha256(f"{kind}#{job.name}".encode()).digest()[:4])
+    return _mark(f"{kind}#{job.name}")
+
+
+def node_mark(node: Node) -> int:
+    """Return the mark of a node's HELD item."""
+    return _mark(f"node#{node.name}#{node.generation}")
+
+
+def _mark(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
 
 
 def job_of(item: Mapping[str, Value]) -> Job:
@@ -225,6 +246,68 @@ def write_restore(restore: Restore) -> Item:
     }
 
 
+def node_of(item: Mapping[str, Value]) -> Node:
+    """Return the node in its own item."""
+    node = Node(**read(Node, item))
+    if table.node_key(node.pool, node.name) != (text(item["pk"]), text(item["sk"])):
+        raise ValueError(f"it is another node, {node.name} of {node.pool}")
+    counted(item["version"])
+    return replace(node, idle_since=None) if jobs_on(item) else node
+
+
+def jobs_on(item: Mapping[str, Value]) -> dict[str, int]:
+    """Return the jobs on a node, with the numbers of their attempts. Raises ValueError if they are
+    not as many as the node counts."""
+    jobs = {
+        name.removeprefix(_JOB): whole(value)
+        for name, value in item.items()
+        if name.startswith(_JOB)
+    }
+    if len(jobs) != whole(item["jobs"]):
+        raise ValueError(f"it counts {whole(item['jobs'])} jobs, and names {len(jobs)}")
+    return jobs
+
+
+def room_in(item: Mapping[str, Value]) -> dict[str, int]:
+    """Return what is free on a node, by attribute."""
+    return {name: whole(value) for name, value in item.items() if name.startswith((_GPU, _FREE))}
+
+
+def room_attributes(gpus: Mapping[int, int], amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return what is free on a node, by attribute: hundredths of each GPU, and other resources."""
+    free = {gpu_attribute(index): amount for index, amount in gpus.items()}
+    return free | {free_attribute(name): amount for name, amount in amounts.items()}
+
+
+def write_node(node: Node) -> Item:
+    """Return a node without jobs."""
+    room = room_attributes(*room_of(node, ()))
+    free: Item = {name: {"N": str(amount)} for name, amount in {**room, "jobs": 0}.items()}
+    return {**write(node), **free}
+
+
+def write_node_slot(node: Node) -> Item:
+    """Return the HELD item of a node: its slot, and the node as it started."""
+    return {**write_held(node.demand, node_mark(node)), "node": {"M": write(node)}}
+
+
+def node_in_slot(item: Mapping[str, Value]) -> Node | None:
+    """Return the node in a HELD item, as it started; None: the item is not of a node."""
+    if "node" not in item:
+        return None
+    node = Node(**read(Node, item["node"]["M"]))
+    if table.node_slot_key(node.pool, node.name) != (text(item["pk"]), text(item["sk"])):
+        raise ValueError(f"it is of another node, {node.name} of {node.pool}")
+    return node
+
+
+def write_node_name(node: Node) -> Item:
+    """Return the NAME item of a node's training job. No job has the name that it names, so an
+    earlier version takes it for one of a job that is put aside, and leaves the training job
+    alone."""
+    return {"jobName": {"S": owner_of_node(node.pool, node.name)}}
+
+
 def demand_of(item: Mapping[str, Value]) -> Demand:
     """Return what a HELD item keeps."""
     return demand(item["demand"])
@@ -239,6 +322,11 @@ def write_held(kept: Demand, marks: int) -> Item:
 def marks_in(item: Mapping[str, Value]) -> int:
     """Return the `holders` of a LEDGER or HELD item."""
     return whole(item.get("holders", {"N": "0"}))
+
+
+def marks_on_nodes_in(ledger: Mapping[str, Value]) -> int:
+    """Return the `onNodes` of a LEDGER item."""
+    return whole(ledger.get("onNodes", {"N": "0"}))
 
 
 def since_of(ledger: Mapping[str, Value]) -> int:
@@ -267,6 +355,14 @@ def _amounts(ledger: Mapping[str, Value], prefix: str) -> Demand:
 
 def used_attribute(resource: str) -> str:
     return f"{_USED}{resource}"
+
+
+def gpu_attribute(index: int) -> str:
+    return f"{_GPU}{index}"
+
+
+def job_attribute(job: str) -> str:
+    return f"{_JOB}{job}"
 
 
 def free_attribute(resource: str) -> str:

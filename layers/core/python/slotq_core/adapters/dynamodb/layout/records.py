@@ -23,6 +23,7 @@ from slotq_core.model.attempts import (
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.nodes import Node, NodeRules, NodeState
 from slotq_core.model.pools import (
     CheckpointRule,
     MissingRight,
@@ -63,6 +64,8 @@ Record = (
     | Beneficiary
     | Claim
     | Pool
+    | NodeRules
+    | Node
     | PoolHealth
     | MissingRight
     | Sighting
@@ -73,7 +76,16 @@ Record = (
     | StoredGroup
 )
 _RECORDS: tuple[type[Record], ...] = get_args(Record)
-_ENUMS = (JobState, Workload, AttemptOutcome, StopCause, CheckpointRule, OnStall, PoolState)
+_ENUMS = (
+    JobState,
+    Workload,
+    AttemptOutcome,
+    StopCause,
+    CheckpointRule,
+    OnStall,
+    PoolState,
+    NodeState,
+)
 
 
 def write(record: Record) -> Item:
@@ -178,6 +190,7 @@ _FORMS: Mapping[str, _Form] = {
     "bool": _Form(lambda value: bool(value["BOOL"]), lambda value: {"BOOL": value}),
     "Demand": _DEMAND,
     "tuple[str, ...]": _many(_TEXT),
+    "tuple[int, ...]": _many(_WHOLE),
     "tuple[Moment, ...]": _many(_WHOLE),
     "tuple[tuple[str, Demand], ...]": _many(_row(tuple, _TEXT, _DEMAND)),
     "tuple[tuple[str, float], ...]": _many(_row(tuple, _TEXT, _NUMBER)),

@@ -5,7 +5,8 @@
     JOB#<job>           REQUEST                   the request as submitted: JSON, zlib, binary
     JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
     JOB#<job>           AFTER#<other job>         a copy of a job that waits for this one
-    NAME#<training job> NAME                      the job that a training job belongs to
+    NAME#<training job> NAME                      the job, or the node, that a training job
+                                                  belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     ENDED#<day>         <moment>#<job>#<0001>     what an attempt used whose end was recorded then
     USAGE               <day>                     what is summed up of that day's ENDED items, and
@@ -14,15 +15,19 @@
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
     LINES               <line>                    a line that may have jobs: its touches and bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders,
-                                                  activity, facts; `since`, the revision that it
-                                                  awaits
+                                                  onNodes, activity, facts; `since`, the revision
+                                                  that it awaits
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
+    POOL#<pool>         HELD#node:<node>          the slot of a node, and the node as it started
+    POOL#<pool>         ACTIVE-ON-NODE#<job>      a copy of a job that runs on a node of the pool
     POOL#<pool>         YIELD#<rank>#<project>#<user>
                                                   when a user's job last yielded to a slice there;
                                                   0.2.0 named no project: YIELD#<rank>#<user>
+    NODES#<pool>        <node>                    a node, and what is free on it: gpu_*, free_*;
+                                                  `jobs`, and job_* of each
     DUE                 <moment>#<job>            a copy of a job in back-off, or of one whose end
                                                   has not notified its dependents yet
     CONFIG              POOL#<pool>               a pool's definition and its position, unless the
@@ -68,6 +73,15 @@ partition also sets the ledger's `activity` to a new value, or counts `facts` (f
 the ledger is unchanged, a cached reading of the partition is still valid (`pool_reading`). The
 transaction that makes a job yield to a time slice is one of these, so YIELD items are as old as the
 ledger or older.
+
+Nodes. The transaction that starts a node takes its slot from the ledger, and puts the node, its
+HELD item and its NAME. So an earlier version counts the slot as held for a job that it does not
+know. Jobs on nodes hold nothing in the ledger. The transaction that admits one requires that the
+node is ready, of this generation and tenant, and that each `gpu_<index>` (hundredths) and
+`free_<resource>` covers the need; `job_<name>` is the number of the job's attempt until the
+transaction that ends it. The pool's partition has the copies of these jobs, and `onNodes` in the
+ledger is the sum of their marks. A load finds the HELD items there, and reads NODES only for pools
+that have such an item. Orders, reports and leases change the NODES item alone.
 
 Jobs that come after others. The submission of such a job requires that each awaited job lives and
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
@@ -135,6 +149,7 @@ Key = tuple[str, str]
 BY_STATE = "by-state"
 """The index for people's listings. It lags behind, and no decision reads it."""
 
+NODES_PREFIX = "NODES#"
 LINES = "LINES"
 HISTORY = "HISTORY"
 USAGE = "USAGE"
@@ -150,6 +165,9 @@ AFTER_PREFIX = "AFTER#"
 ACTIVE_PREFIX = "ACTIVE#"
 CLAIM_PREFIX = "CLAIM#"
 HELD_PREFIX = "HELD#"
+ON_NODE_PREFIX = "ACTIVE-ON-NODE#"
+ANY_ACTIVE = "ACTIVE"
+"""The beginning of both keys of active jobs in a pool."""
 YIELD_PREFIX = "YIELD#"
 POOL_PREFIX = "POOL#"
 CHANGE_PREFIX = "CHANGE#"
@@ -277,6 +295,23 @@ def due_key(moment: int, job: str) -> Key:
 
 def held_key(pool: str, job: str) -> Key:
     return pool_partition(pool), f"{HELD_PREFIX}{job}"
+
+
+def nodes_partition(pool: str) -> str:
+    return f"{NODES_PREFIX}{pool}"
+
+
+def node_key(pool: str, node: str) -> Key:
+    return nodes_partition(pool), node
+
+
+def node_slot_key(pool: str, node: str) -> Key:
+    """The key of the item that holds a node's slot: no job has such a name."""
+    return held_key(pool, f"node:{node}")
+
+
+def on_node_key(pool: str, job: str) -> Key:
+    return pool_partition(pool), f"{ON_NODE_PREFIX}{job}"
 
 
 def yield_key(pool: str, this: Yielded) -> Key:

@@ -13,9 +13,19 @@ from contextlib import suppress
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.layout import table
-from slotq_core.adapters.dynamodb.layout.items import MOST_COUNTED, copies_of, job_of, pool_of
-from slotq_core.adapters.dynamodb.layout.records import Item, Value
+from slotq_core.adapters.dynamodb.layout.items import (
+    MOST_COUNTED,
+    copies_of,
+    job_attribute,
+    job_of,
+    jobs_on,
+    node_of,
+    pool_of,
+    room_in,
+)
+from slotq_core.adapters.dynamodb.layout.records import Item, Value, whole
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line
 from slotq_core.ports.stored import Poison
@@ -89,6 +99,45 @@ def definition_of(item: Item) -> tuple[int, Pool]:
     if table.pool_key(pool.name) != key_of(item):
         raise ValueError(f"it defines another pool, {pool.name}")
     return int(item["position"]["N"]), pool
+
+
+def node_at(key: table.Key) -> tuple[str, str] | None:
+    """Return the pool and the name of the node whose item, or whose slot's item, has this key;
+    None: neither."""
+    pk, sk = key
+    if pk.startswith(table.NODES_PREFIX):
+        return pk.removeprefix(table.NODES_PREFIX), sk
+    pool = pk.removeprefix(table.POOL_PREFIX)
+    slot, node = table.node_slot_key(pool, "")[1], sk.rpartition(":")[2]
+    return (pool, node) if pk != pool and sk.startswith(slot) else None
+
+
+def whole_node(item: Item | None) -> Node | None:
+    """Return the node in its own item; None if the item is missing or unreadable."""
+    with suppress(*UNREADABLE):
+        return readable_node(item) if item else None
+    return None
+
+
+def readable_node(item: Item) -> Node:
+    """Return the node in its own item. Raises one of UNREADABLE, also if the room on it cannot be
+    read."""
+    jobs_on(item)
+    room_in(item)
+    return node_of(item)
+
+
+def attempts_on(item: Item | None, generation: int) -> dict[str, int]:
+    """Return the jobs that a node of this generation names, with the numbers of their attempts, as
+    far as they can be read."""
+    found: dict[str, int] = {}
+    if item is None or item.get("generation") != {"N": str(generation)}:
+        return found
+    for name in item:
+        if name.startswith(job_attribute("")):
+            with suppress(*UNREADABLE):
+                found[name.removeprefix(job_attribute(""))] = whole(item[name])
+    return found
 
 
 def is_own(line: str) -> bool:

@@ -31,12 +31,14 @@ from slotq_core.adapters.dynamodb.reading.line_reading import (
     LineReader,
     Places,
 )
-from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
+from slotq_core.adapters.dynamodb.reading.node_reading import NodeReader, PoolNodes
+from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader, Read
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.errors import ConfigurationLost, Conflict, InvalidRequest
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
@@ -72,6 +74,7 @@ class _Capacity:
     """Why the configuration is not whole; usually empty."""
     awaiting: bool
     """Whether the ledgers of pools await a later configuration."""
+    nodes: tuple[Node, ...]
 
     @property
     def undecidable(self) -> str:
@@ -123,6 +126,7 @@ class DynamoWorlds:
         in_parallel: InParallel,
         *,
         lines: LineReader,
+        nodes: NodeReader,
         groups: GroupRecords,
         usage: UsageBook,
         decisions: Decisions,
@@ -133,7 +137,7 @@ class DynamoWorlds:
         self._decisions = decisions
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
-        self._waiting, self._held = lines, pools
+        self._waiting, self._held, self._nodes = lines, pools, nodes
         self._line_items = LineItems()
         self._known = KnownLines(calls, in_parallel)
         self._places = Places(calls, in_parallel)
@@ -293,14 +297,20 @@ class DynamoWorlds:
         )
         pools, holders = [], {}
         all_read = self._held.read(configured.pools, now, ledgers)
+        with_nodes = self._with_nodes(configured.pools, all_read)
         awaiting = []
-        for pool, (read, occupied, poison) in zip(configured.pools, all_read, strict=True):
-            awaits = read.since > configured.revision
+        for pool, read in zip(configured.pools, all_read, strict=True):
+            there = with_nodes.get(pool.name)
+            held, occupied, poison = there.read if there else read
+            awaits = held.since > configured.revision
             sieve.add(() if awaits else poison)
             awaiting += [pool.name] if awaits else []
-            holders[pool.name] = read
-            foreign = read.foreign + read.kept if awaits else occupied
-            pools.append(replace(pool, foreign=foreign, health=read.health))
+            holders[pool.name] = held
+            foreign = held.foreign + held.kept if awaits else occupied
+            if there:
+                sieve.add(there.sieve.poison)
+                foreign += there.lost
+            pools.append(replace(pool, foreign=foreign, health=held.health))
         if awaiting:
             self._note_unmade(awaiting, configured, sieve)
         return _Capacity(
@@ -309,7 +319,14 @@ class DynamoWorlds:
             holders=holders,
             lost=undecidable,
             awaiting=bool(awaiting),
+            nodes=tuple(node for there in with_nodes.values() for node in there.nodes),
         )
+
+    def _with_nodes(self, pools: Sequence[Pool], all_read: Sequence[Read]) -> dict[str, PoolNodes]:
+        """Return the nodes of the pools whose ledgers count any, by pool."""
+        some = [both for both in zip(pools, all_read, strict=True) if both[1][0].nodes]
+        found = self._in_parallel(lambda both: self._nodes.read(*both), some) if some else []
+        return {pool.name: there for (pool, _), there in zip(some, found, strict=True)}
 
     def _note_unmade(self, pools: Sequence[str], seen: Configuration, sieve: Sieve) -> None:
         """Note the ledgers of these pools, which await a later revision, as wrong if nobody is
@@ -346,6 +363,7 @@ def _world(
             spent=spent,
             yields=capacity.yields,
             groups=groups,
+            nodes=capacity.nodes,
         ),
         group_decisions=capacity.configuration.group_decisions,
         ledgers={name: holder.ledger for name, holder in capacity.holders.items()},

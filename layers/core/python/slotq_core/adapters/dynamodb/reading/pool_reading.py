@@ -26,7 +26,7 @@ KEPT_FOR = 600_000
 """How long (ms) items are cached at most. A change that bypasses the ledger (by an operator, or a
 handler of an earlier version) is seen after this time."""
 
-_PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
+PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
 """Pauses (s) before each read of a pool that does not add up. In total, far longer than DynamoDB
 takes to show a committed transaction whole."""
 
@@ -77,7 +77,7 @@ class PoolReader:
             if (kept := self._as_kept(pool, ledgers, now)) is not None
         }
         unknown = [pool for pool in pools if pool.name not in known]
-        read = self._in_parallel(self._reread, unknown)
+        read = self._in_parallel(self.reread, unknown)
         for number, (pool, found) in enumerate(zip(unknown, read, strict=True)):
             known[pool.name] = found
             # Pools that are read together do not all end their time in the same load.
@@ -108,7 +108,7 @@ class PoolReader:
         if ledger is not None and holders.adds_up and not poison:
             self._kept[name] = _Kept(ledger=ledger, at=now, until=until, read=read)
 
-    def _reread(self, pool: Pool) -> Read:
+    def reread(self, pool: Pool) -> Read:
         """Read the holders of a pool's slots. Items that do not add up may be a half-visible
         transaction.
 
@@ -117,7 +117,7 @@ class PoolReader:
         """
         seen: list[list[Item]] = []
         partition = expressions.partition(table.pool_partition(pool.name))
-        for pause in _PAUSES:
+        for pause in PAUSES:
             if pause:
                 self._pause(pause)
             seen.append([*self._calls.query(partition)])

@@ -2,6 +2,7 @@
 
 inspection    checks the whole table for consistency (`slotq doctor`)
 copies        checks a job's copies against the job, and a pool's ledger against its holders
+node_records  checks a node against its slot and its jobs
 quarantine    moves unreadable items away
 conditions    finds items that no condition could ever hold for
 line_audit    finds bounds that would hide a job from a pass

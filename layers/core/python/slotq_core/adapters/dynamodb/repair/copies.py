@@ -164,7 +164,7 @@ class Copies:
     def _keep_slots(self, key: table.Key, job: str) -> list[Action]:
         """Return the actions that hold, under this job's name, the slots that the ledger counts and
         no other item explains."""
-        if not key[1].startswith((table.ACTIVE_PREFIX, table.CLAIM_PREFIX)):
+        if not key[1].startswith((table.ANY_ACTIVE, table.CLAIM_PREFIX)):
             return []
         partition = expressions.partition(key[0])
         items = [*self._calls.query(partition)]
@@ -176,6 +176,12 @@ class Copies:
         held = write_held(amount, read.marks - read.held_marks)
         name, pool = self._calls.table, key[0].removeprefix(table.POOL_PREFIX)
         noted = ledger_expressions.note_activity(activity_of([key, held, items]))
+        if key[1].startswith(table.ON_NODE_PREFIX):  # Its node keeps what it holds.
+            less = read.marks_on_nodes - read.on_nodes
+            noted = ledger_expressions.note_activity(activity_of([key, items]), on_nodes=less)
+            return [
+                update(name, table.ledger_key(pool), expressions.on_condition(noted, unchanged))
+            ]
         return [
             update(name, table.ledger_key(pool), expressions.on_condition(noted, unchanged)),
             put(name, table.held_key(pool, job), held),
@@ -246,6 +252,8 @@ class Ledgers:
             **{foreign_attribute(n): {"N": str(more)} for n, more in read.foreign.items()},
         }
         after |= {name: ledger[name] for name in ("activity", "facts") if name in ledger}
+        if read.marks_on_nodes or "onNodes" in ledger:
+            after["onNodes"] = {"N": str(read.marks_on_nodes)}
         if pool is not None:
             free = pool.capacity - read.held - read.foreign
             for resource in sorted({"slots", *pool.capacity, *free}):

@@ -13,6 +13,7 @@ Kinds of findings:
 - `unmarked_decision`: a decision about a group that no pass would find
 - `history`: an ended job never expires, or a living job's record would
 - `ledger`: a pool's ledger disagrees with its holders
+- `node`: a node disagrees with its slot or its jobs, or is missing for a job that runs on it
 - `restore`: the record of the last restore says nothing that can be
 - `unfinished`: there was no time to look at everything
 """
@@ -37,6 +38,7 @@ from slotq_core.adapters.dynamodb.layout.validation import (
     is_line,
     key_in,
     key_of,
+    node_at,
     poison_of,
     whole_copy,
     whole_job,
@@ -55,7 +57,7 @@ from slotq_core.ports.stored import Change, Finding, Poison
 from slotq_core.storage.ends import expires_at
 from slotq_core.timestamps import FAR_OFF, iso
 
-_COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)
+_COPIES = (table.ANY_ACTIVE, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)
 
 
 @dataclass(slots=True)
@@ -71,11 +73,18 @@ class _Seen:
     definitions: list[Item] = field(default_factory=list)
     limits: Item | None = None
     tasks: list[Item] = field(default_factory=list)
+    nodes: set[tuple[str, str]] = field(default_factory=set)
     aside: list[Item] = field(default_factory=list)
     count: int = 0
 
     def take(self, item: Item) -> None:
         self.count += 1
+        if (node := node_at(key_of(item))) is not None:
+            self.nodes.add(node)
+        else:
+            self._take(item)
+
+    def _take(self, item: Item) -> None:
         pk, sk = key_of(item)
         kind, _, name = pk.partition("#")
         if kind in {"WAITING", table.DUE} or sk.startswith(_COPIES):
@@ -163,6 +172,9 @@ class Inspection:
             yield self._names(seen, mend=mend)
             yield self._after(seen, mend=mend)
         yield self._groups(seen)
+        for node in sorted(seen.nodes):
+            yield self._quarantine.nodes.check(*node, mend=mend)
+        yield self._without_node(seen)
         yield self._unmarked(seen, mend=mend)
         yield self._marked(seen, mend=mend)
         for pool in sorted(seen.pools):
@@ -274,6 +286,20 @@ class Inspection:
                 text = f"it has no record, so that {name} does not start: cancel its jobs"
                 yield Finding(kind="group", subject=group, text=text)
 
+    def _without_node(self, seen: _Seen) -> Iterator[Finding]:
+        """Yield the jobs on nodes that do not exist. People decide what became of them."""
+        for item in seen.jobs.values():
+            before = whole_job(item)
+            if before is None or _node_of(before) in {None, *seen.nodes}:
+                continue
+            job = whole_job(self._calls.item(table.job_key(before.name)))
+            node = _node_of(job) if job else None
+            if job and node and not self._calls.item(table.node_key(*node)):
+                text = (
+                    f"it runs on node {node[1]} of pool {node[0]}, which does not exist: cancel it"
+                )
+                yield Finding(kind="node", subject=job.name, text=text)
+
     def _again(self, seen: _Seen) -> Iterator[Job]:
         """Yield the jobs that seemed to lack a line or a name, as they are now."""
         for name, item in seen.jobs.items():
@@ -335,6 +361,11 @@ class Inspection:
                 self._calls.put(main, items_of(job)[main], expressions.job_unchanged(job.version))
             else:
                 self._calls.transact([unchanged, unmark])
+
+
+def _node_of(job: Job) -> tuple[str, str] | None:
+    attempt = job.attempt
+    return (attempt.pool, attempt.node) if attempt is not None and attempt.node else None
 
 
 def _is_of(record: Item, job: Job) -> bool:

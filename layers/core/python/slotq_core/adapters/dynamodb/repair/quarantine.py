@@ -11,9 +11,16 @@ from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import history_note_of, in_parts_of, opening_of
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
+from slotq_core.adapters.dynamodb.layout.validation import (
+    bearer,
+    is_line,
+    key_in,
+    node_at,
+    whole_pool,
+)
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.copies import Copies, Ledgers
+from slotq_core.adapters.dynamodb.repair.node_records import NodeRecords
 from slotq_core.adapters.dynamodb.transactions import Action, update
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import ACTIVE_STATES
@@ -47,6 +54,7 @@ class Quarantine:
         self._bounds, self._configuration = bounds, configuration
         self.copies = Copies(calls, bounds)
         self.ledgers = Ledgers(calls, configuration)
+        self.nodes = NodeRecords(calls, self.copies)
 
     def take(self, poison: Poison) -> None:
         key = key_in(poison)
@@ -59,6 +67,8 @@ class Quarantine:
             self._line(key, poison)
         elif kind == table.LEDGER:
             self._ledger(key[0].removeprefix(table.POOL_PREFIX))
+        elif (node := node_at(key)) is not None:
+            self.nodes.check(*node, mend=True)
         elif key[0] in READERS or f"{kind}#" in _ALONE or kind == table.HEALTH:
             self._aside(key, poison)
         else:
@@ -96,7 +106,7 @@ class Quarantine:
         partition = table.pool_partition(pool)
         seen: dict[str, list[table.Key]] = defaultdict(list)
         for item in self._calls.query(expressions.partition(partition)):
-            if item["sk"]["S"].startswith((table.ACTIVE_PREFIX, table.CLAIM_PREFIX)):
+            if item["sk"]["S"].startswith((table.ANY_ACTIVE, table.CLAIM_PREFIX)):
                 key = partition, str(item["sk"]["S"])
                 seen[bearer(key)].append(key)
         for state in sorted(ACTIVE_STATES):
