@@ -25,7 +25,7 @@ Step = tuple[Job, Job]
 
 def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step, ...]:
     """The jobs that a decision at `now` (ms) changes; an eviction's beneficiary comes first."""
-    changed: Iterable[Step]
+    changed: Iterable[Step] = ()
     match decision:
         case plan.EndBackoff(job=job) | plan.GiveUp(job=job) | plan.LeaveOut(job=job):
             changed = [(job, _ALONE[type(decision)](job, now))]
@@ -35,16 +35,13 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             pass
         case plan.RollBack() | plan.EndGroup():
             changed = _stopped_together(decision, now)
-        case plan.Start(job=job):
-            changed = [_start(decision, pools, now)]
-        case plan.StartGang(starts=starts):
+        case plan.Start() | plan.StartGang():
+            starts = decision.starts if isinstance(decision, plan.StartGang) else (decision,)
             changed = [_start(start, pools, now) for start in starts]
         case plan.DropClaim(job=job):
             changed = [(job, copied(job, claim=None))]
         case plan.StartNode(job=job, claim=claim):
             changed = [(job, copied(job, claim=claim))]
-        case plan.EndNode():
-            changed = []
         case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
             owed = [
                 (member, copied(member, claim=owed_claim))
