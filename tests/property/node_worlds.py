@@ -101,7 +101,7 @@ class World:
                 self.nodes[key] = replace(node, idle_since=None if busy else self.now)
 
     def _after(self, job: Job, ending: Ending) -> None:
-        self.jobs[job.name] = after_end(job, ending, now=self.now).job
+        self.jobs[job.name] = after_end(job, ending, at=self.now, now=self.now).job
 
     def _begin(self, start: StartNode) -> None:
         key = start.pool, start.name
@@ -174,9 +174,7 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False) -> World:
         for n in range(draw(st.integers(1, 14)))
     ]
     left = {job.name: draw(st.sampled_from([1, 2, 3, 5])) for job in jobs}
-    return World(
-        pools=pools, projects=projects, jobs={job.name: job for job in jobs}, left=left
-    )
+    return World(pools=pools, projects=projects, jobs={job.name: job for job in jobs}, left=left)
 
 
 @st.composite

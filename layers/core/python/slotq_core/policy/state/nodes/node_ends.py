@@ -34,8 +34,8 @@ def nodes_end(snapshot: Snapshot, now: int) -> Iterator[int]:
 def idle_ends(snapshot: Snapshot, now: int) -> tuple[EndNode, ...]:
     """The ends of nodes where no job waits."""
     pools = {pool.name: pool for pool in snapshot.pools}
-    found = occupied(snapshot).values()
-    return tuple(_ends(((f.node, f.empty) for f in found), pools, now))
+    found = [(each.node, each.empty) for _, each in sorted(occupied(snapshot).items())]
+    return tuple(_ends(found, pools, now))
 
 
 def with_nodes(
@@ -49,11 +49,11 @@ def with_nodes(
         if isinstance(decision, Evict)
         for node in decision.nodes
     }
-    needed = [end for pool, room in rooms.items() for end in _needed(pool, room, nodes)]
+    needed = [end for pool, room in sorted(rooms.items()) for end in _needed(pool, room, nodes)]
     gone = {(end.node.pool, end.node.name) for end in needed} | evicted
     others = (
         (room.node, room.empty)
-        for key, room in nodes.rooms.items()
+        for key, room in sorted(nodes.rooms.items())
         if room.node and key not in gone
     )
     pools = {name: room.pool for name, room in rooms.items()}
