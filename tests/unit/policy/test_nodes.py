@@ -13,8 +13,9 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeRules, NodeState
 from slotq_core.model.pools import Pool, PoolState
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
@@ -95,6 +96,7 @@ class Case:
     active: tuple[Job, ...] = ()
     waiting: tuple[Job, ...] = ()
     projects: tuple[Project, ...] = ()
+    users: tuple[User, ...] = ()
     decided: Sequence[str] = ()
     waits: dict[str, type[reasons.Reason]] = field(default_factory=dict)
     wake_at: int | None = None
@@ -106,7 +108,12 @@ class Case:
             active=self.active,
             waiting=self.waiting,
             projects=self.projects,
+            users=self.users,
         )
+
+
+def quota(name: str, slots: int, **fields: Any) -> Project:
+    return Project(name=name, quota={EVERYWHERE: Demand(slots=slots)}, **fields)
 
 
 LOW = on(runs("low"))
@@ -413,6 +420,63 @@ CASES = [
         active=(on(stops("s"), gpus=2), on(runs("r", priority=9), first=2, gpus=2)),
         waiting=(claims("a", 2, priority=5), asks("b", priority=7)),
         decided=["drop a"],
+    ),
+    # Quotas, shares and limits.
+    Case(
+        sentence="a node counts as one slot of its project, however many jobs are on it",
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")), on(runs("s", project="a"), first=1)),
+        waiting=(asks("b", project="a"), asks("c", 4, project="a")),
+        projects=(quota("a", 2, limit={EVERYWHERE: {"slots": 1}}), quota("b", 0)),
+        decided=["start b on n1 2"],
+        waits={"c": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="a node without jobs counts for nobody",
+        nodes=(node(project="a", idle=1),),
+        waiting=(waits("b", slots=2, project="b"),),
+        projects=(quota("a", 1), quota("b", 1)),
+        decided=["end n1: needed by b"],
+    ),
+    Case(
+        sentence="another project takes back the node of one beyond its share, whole",
+        nodes=(node("n1", project="a"), node("n2", project="a")),
+        active=(
+            on(runs("r", project="a", since=90_000)),
+            on(runs("s", project="a"), "n2"),
+            on(runs("t", project="a"), "n2", first=1),
+        ),
+        waiting=(waits("b", project="b"),),
+        projects=(quota("a", 1), quota("b", 1)),
+        decided=["evict s t for b at p with n2"],
+    ),
+    Case(
+        sentence="not of one within it",
+        nodes=(node("n1", project="a"), node("n2", project="a")),
+        active=(on(runs("r", project="a")), on(runs("s", project="a"), "n2")),
+        waiting=(waits("b", project="b"),),
+        projects=(quota("a", 2), quota("b", 0)),
+        waits={"b": reasons.ShareUsed},
+    ),
+    Case(
+        sentence="work that is never evicted makes its node count as such",
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")),),
+        waiting=(asks("b", project="a", preemptible=False),),
+        projects=(quota("a", 0), quota("b", 2)),
+        waits={"b": reasons.QuotaExceeded},
+    ),
+    Case(
+        sentence="a user's limit counts the user's own GPUs, a slot being those of an instance",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(runs("r", person="ann"), gpus=2),),
+        waiting=(
+            asks("a", 2, person="ann", priority_class="NORMAL"),
+            asks("b", 1, person="ann", priority_class="NORMAL"),
+        ),
+        users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
+        decided=["start a on n1 2,3"],
     ),
 ]
 
