@@ -13,6 +13,7 @@
                   let a pool drain for it                            actions/reserve.py
                                                                      turn/blocked.py
                 a job may use slots claimed by jobs it could evict   state/claims.py
+                a job on nodes tries the nodes of its tenant first   turn/node_turn.py
                 after turns, blocked jobs that they help try again   turn/revisit.py
     4 net       if a turn takes a start back, the plan restarts      turn/net.py
                 without it, and tries that job last
