@@ -97,7 +97,8 @@ GPUS = 8
 
 def of_one_gpu(waiting: int, *, whole: bool = False) -> Snapshot:
     """A queue of jobs of one GPU, in 250 full nodes of 8. `whole`: the same jobs take whole
-    instances, of a pool with as many slots as the nodes have GPUs."""
+    instances, of a pool with as many slots as the nodes have GPUs. Most running jobs have the
+    highest priority, so that a plan evicts about a hundred."""
     rng = random.Random(f"{waiting} jobs of one GPU")
     names = [f"project-{i:02d}" for i in range(50)]
     slots = NODES * GPUS if whole else NODES
@@ -127,7 +128,7 @@ def _of_one_gpu(rng: random.Random, name: str, project: str, *, whole: bool) -> 
         demand=Demand(slots=1),
         pools=("p5",),
         project=project,
-        person=f"user-{rng.randrange(40)}@{project}",
+        person=f"user-{rng.randrange(4)}@{project}",
         gpus=0 if whole else 1,
         tenant="" if whole else project,
     )
@@ -148,7 +149,8 @@ def _running(rng: random.Random, i: int, job: Job, *, whole: bool) -> Job:
         node_generation=0 if whole else 1,
         gpu_ids=() if whole else (i % GPUS,),
     )
-    return replace(job, state=JobState.RUNNING, attempts=1, attempt=attempt)
+    priority = job.priority if i % 20 == 0 else PRIORITIES[-1]
+    return replace(job, state=JobState.RUNNING, priority=priority, attempts=1, attempt=attempt)
 
 
 def _node(i: int, project: str) -> Node:
