@@ -117,7 +117,8 @@ class Nodes:
             return
         accounts.users.take(job, room.pool)
         if not job.evictable and not room.fixed:
-            accounts.fix(job, room.pool)
+            for account in accounts.of(job, room.pool):
+                self._journal.set(account, "fixed", account.fixed + job.demand)
             self._journal.set(room, "fixed", value=True)
         self.guard(room, pool)
 

@@ -155,11 +155,6 @@ class Accounts:
         self.users.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
 
-    def fix(self, job: Job, pool: str) -> None:
-        """Count what the job's node holds as work that cannot be evicted."""
-        for account in self.of(job, pool):
-            self._journal.set(account, "fixed", account.fixed + job.demand)
-
     def moved(self) -> dict[str, str]:
         """By project whose accounts have moved, the last account's key. Reading clears the list."""
         moved, self._moved = self._moved, {}
