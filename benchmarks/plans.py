@@ -8,7 +8,7 @@ from functools import partial
 from math import log
 
 from benchmarks.measure import Figure, carried_out, plan_figure, simulation_figure
-from benchmarks.variants import mixed, with_free_slots, with_gangs, with_user_limits
+from benchmarks.variants import mixed, of_one_gpu, with_free_slots, with_gangs, with_user_limits
 from benchmarks.worlds import Size, world
 from slotq_core.model.snapshot import Snapshot
 
@@ -16,6 +16,8 @@ SIZES = (1_000, 10_000, 100_000)
 SHORT = (1_000, 10_000)
 MOST_GROWTH = 1.1
 """The largest exponent of growth. n log n is about 1.1 over these sizes, n² is 2."""
+MOST_FOR_NODES = 1.5
+"""The largest cost of jobs on nodes, relative to as many that take whole instances."""
 MOST_FOR_PROJECTS = 2.0
 """The largest cost of 1,000 projects, relative to 50 projects with as many lines."""
 
@@ -44,12 +46,22 @@ def beyond(figures: Figures) -> list[str]:
     ratio = calls["plan, 1,000 projects"] / calls[f"plan {most}"]
     print(f"growth with waiting jobs: n to the power of {growth:.2f} (at most {MOST_GROWTH})")
     print(f"1,000 projects cost {ratio:.2f} times as much as 50 (at most {MOST_FOR_PROJECTS})")
-    found = []
+    found = [*_beyond_for_nodes(calls)]
     if growth > MOST_GROWTH:
         found.append(f"plan() grows with n to the power of {growth:.2f}")
     if ratio > MOST_FOR_PROJECTS:
         found.append(f"1,000 projects cost {ratio:.2f} times as much as 50")
     return found
+
+
+def _beyond_for_nodes(calls: Mapping[str, int]) -> Iterator[str]:
+    """Whether jobs on nodes cost more than they may, in words."""
+    whole = calls.get("plan, 2,000 whole instances")
+    if whole:
+        ratio = calls["plan, 2,000 jobs on 250 nodes"] / whole
+        print(f"jobs on nodes cost {ratio:.2f} times whole ones (at most {MOST_FOR_NODES})")
+        if ratio > MOST_FOR_NODES:
+            yield f"jobs on nodes cost {ratio:.2f} times as much as whole ones"
 
 
 def _kept(figure: Figure) -> dict[str, object]:
@@ -81,4 +93,6 @@ def _largest(waiting: int) -> dict[str, Callable[[], Snapshot]]:
         "plan, mixed": lambda: mixed(world(users)),
         "plan, no projects": lambda: world(Size(waiting=waiting, projects=0)),
         "plan, after its evictions": lambda: carried_out(world(size)),
+        "plan, 2,000 whole instances": lambda: of_one_gpu(waiting, whole=True),
+        "plan, 2,000 jobs on 250 nodes": lambda: of_one_gpu(waiting),
     }

@@ -1,4 +1,5 @@
-"""Changes to the queues of `worlds`: user limits, free slots, gangs."""
+"""Changes to the queues of `worlds`: user limits, free slots, gangs; and a queue of jobs on
+nodes."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
 
-from benchmarks.worlds import PRIORITIES
+from benchmarks.worlds import NOW, PRIORITIES
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job
-from slotq_core.model.projects import Beyond, Budget
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node, NodeRules, NodeState
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import PriorityClass, User
 
@@ -84,3 +89,82 @@ def _limited_user(
 def _alike(gang: Sequence[Job], name: str) -> list[Job]:
     """The members of a gang, each like the first apart from its name and entry time."""
     return [replace(gang[0], name=job.name, entry_time=job.entry_time, group=name) for job in gang]
+
+
+NODES = 250
+GPUS = 8
+
+
+def of_one_gpu(waiting: int, *, whole: bool = False) -> Snapshot:
+    """A queue of jobs of one GPU, in 250 full nodes of 8. `whole`: the same jobs take whole
+    instances, of a pool with as many slots as the nodes have GPUs. Most running jobs have the
+    highest priority, so that a plan evicts about a hundred."""
+    rng = random.Random(f"{waiting} jobs of one GPU")
+    names = [f"project-{i:02d}" for i in range(50)]
+    slots = NODES * GPUS if whole else NODES
+    rules = None if whole else NodeRules(gpus=GPUS)
+    share = {EVERYWHERE: Demand(slots=slots // len(names))}
+    active = [
+        _of_one_gpu(rng, f"run-{i:04d}", names[i // GPUS % len(names)], whole=whole)
+        for i in range(NODES * GPUS)
+    ]
+    return Snapshot(
+        pools=(Pool(name="p5", instance_type="t", capacity=Demand(slots=slots), nodes=rules),),
+        projects=tuple(Project(name=name, quota=share) for name in names),
+        nodes=() if whole else tuple(_node(i, names[i % len(names)]) for i in range(NODES)),
+        active=tuple(_running(rng, i, job, whole=whole) for i, job in enumerate(active)),
+        waiting=tuple(
+            _of_one_gpu(rng, f"job-{i:06d}", rng.choice(names), whole=whole) for i in range(waiting)
+        ),
+    )
+
+
+def _of_one_gpu(rng: random.Random, name: str, project: str, *, whole: bool) -> Job:
+    return Job(
+        name=name,
+        state=JobState.PENDING,
+        priority=rng.randrange(6),
+        entry_time=NOW - rng.randrange(86_400_000),
+        demand=Demand(slots=1),
+        pools=("p5",),
+        project=project,
+        person=f"user-{rng.randrange(4)}@{project}",
+        gpus=0 if whole else 1,
+        tenant="" if whole else project,
+    )
+
+
+def _running(rng: random.Random, i: int, job: Job, *, whole: bool) -> Job:
+    since = NOW - rng.randrange(86_400_000)
+    attempt = Attempt(
+        number=1,
+        training_job=job.name,
+        token="",
+        pool="p5",
+        instance_type="t",
+        admitted_at=since,
+        created=True,
+        running_since=since,
+        node="" if whole else f"node-{i // GPUS:03d}",
+        node_generation=0 if whole else 1,
+        gpu_ids=() if whole else (i % GPUS,),
+    )
+    priority = job.priority if i % 20 == 0 else PRIORITIES[-1]
+    return replace(job, state=JobState.RUNNING, priority=priority, attempts=1, attempt=attempt)
+
+
+def _node(i: int, project: str) -> Node:
+    return Node(
+        name=f"node-{i:03d}",
+        pool="p5",
+        generation=1,
+        state=NodeState.READY,
+        tenant=project,
+        project=project,
+        contents=Demand(gpus=GPUS),
+        training_job=f"node-{i:03d}",
+        token="",
+        started_at=NOW - 172_800_000,
+        created=True,
+        running_since=NOW - 172_000_000,
+    )

@@ -22,7 +22,9 @@ class Due(IntEnum):
     CANCEL = 4
     SILENT = 5
     """An attempt has reported nothing for its pool's `stall_after`, or its group's heartbeat."""
-    PASS = 6
+    NODE = 6
+    """A node is ready."""
+    PASS = 7
 
 
 def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) -> Iterator[int]:

@@ -20,6 +20,7 @@ from slotq.simulate.run.opening import (
 )
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -29,6 +30,7 @@ from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.model.reports import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into, places
@@ -86,6 +88,7 @@ class _World:
         self._left = {spec.name: spec.runtime for spec in scenario.jobs} | dict(opening.left)
         self._jobs = SimulatedJobs(self._configuration)
         """Every accepted job that has not ended."""
+        self._nodes = SimulatedNodes(scenario.node_start_times())
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = opening.refused
         self._yields = opening.yields
@@ -166,6 +169,8 @@ class _World:
                 self._cancel(self._jobs[name], now)
             case Due.SILENT if name in self._jobs:
                 self._listen(self._jobs[name], number, now)
+            case Due.NODE:
+                self._nodes.be_ready(number, now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)
@@ -182,7 +187,7 @@ class _World:
                 groups=self._dependents.progress(submission),
                 rights=self._rights,
             )
-            job = assured(job, pools)
+            job = with_gpus(assured(job, pools), spec, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._groups.update(
@@ -228,6 +233,7 @@ class _World:
         if now < self._begins:
             return  # Before the run begins, jobs enter but no pass decides.
         while True:
+            self._nodes.settle(self._jobs.active(), now)
             heads = self._jobs.heads(self._world())
             for status in self._spent.warnings(heads, now):
                 self.record.warn(status, now)
@@ -241,6 +247,9 @@ class _World:
                     self._put(self._jobs[before.name], after, now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
+                if node := self._nodes.carry_out(decision, self._pools, now):
+                    ready = self._nodes.ready_at(node)
+                    self._agenda.put(ready, Due.NODE, node.name, node.generation)
             if planned.is_last and not self._happens(now):
                 break
         self._agenda.put(planned.wake_at, Due.PASS)
@@ -340,6 +349,7 @@ class _World:
         return copied(
             self._configuration,
             pools=tuple(self._pools.values()),
+            nodes=self._nodes.all(),
             groups=tuple(self._groups.values()),
             yields=self._yields,
             spent=self._spent.spending(),
@@ -432,6 +442,16 @@ def _answered(job: Job) -> Job:
     if job.state is not JobState.STARTING or job.attempt is None:
         return job
     return copied(job, attempt=copied(job.attempt, created=True))
+
+
+def with_gpus(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
+    """The job with the GPUs that it takes of a node. Jobs of one project and role share nodes,
+    and those of one role where the nodes are shared."""
+    kept = [pool.nodes for pool in pools if pool.name in job.pools and pool.nodes]
+    if not spec.gpus or not kept:
+        return job
+    shared = all(rules.shared for rules in kept)
+    return copied(job, gpus=spec.gpus, tenant=f"{'' if shared else job.project}:{job.role}")
 
 
 def with_ended(

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from slotq.errors import ScenarioError
 from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
@@ -48,7 +49,9 @@ from slotq_core.wire.document.writing import written
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
-    in memory."""
+    in memory. Raises ScenarioError for a scenario with nodes: only the policy runs these."""
+    if any(pool.nodes for pool in scenario.pools):
+        raise ScenarioError("pools.nodes: the live queue has no nodes yet; leave --live out")
     return _Live(scenario, store or MemoryStore()).run()
 
 

@@ -53,6 +53,9 @@ class RunInputs(Protocol):
     def stop_times(self) -> Mapping[str, int]:
         """How long a stop takes (ms), by pool."""
 
+    def node_start_times(self) -> Mapping[str, int]:
+        """How long a node's start takes (ms), by pool."""
+
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]: ...
 
     def asks(self) -> Mapping[int | str, set[str]]: ...

@@ -53,6 +53,10 @@ class SimulatedJobs:
         """The starting jobs, in the order of their starts."""
         return list(self._starting.values())
 
+    def active(self) -> Iterable[Job]:
+        """The jobs that hold slots, or GPUs of a node."""
+        return self._active.values()
+
     def put(self, job: Job) -> None:
         """Store the job's new version. Forget a job that has ended."""
         before = self._all.pop(job.name, None)

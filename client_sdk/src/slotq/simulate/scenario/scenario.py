@@ -27,6 +27,7 @@ from slotq.simulate.scenario.sections import (
     ChangeSpec,
     GroupSpec,
     JobSpec,
+    NodesSpec,
     WhySpec,
 )
 from slotq_core.admission.instance_contents import counting
@@ -124,6 +125,10 @@ class Scenario(Contents):
         """How long a stop takes (ms), by pool."""
         return {pool.name: pool.stop_seconds for pool in self.pools}
 
+    def node_start_times(self) -> dict[str, int]:
+        """How long a node's start takes (ms), by pool."""
+        return {pool.name: pool.nodes.start_seconds for pool in self.pools if pool.nodes}
+
     def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
         """The changes of pools in order of time: when, in which pool, and what."""
         every = ((change.at, pool.name, change) for pool in self.pools for change in pool.changes)
@@ -191,7 +196,11 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 
 
 def _keys() -> Keys:
-    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
+    deeper: dict[str, type[Section]] = {
+        "pools.changes": ChangeSpec,
+        "pools.nodes": NodesSpec,
+        "expect.why": WhySpec,
+    }
     return {"": Scenario, **deeper, **SECTIONS}
 
 

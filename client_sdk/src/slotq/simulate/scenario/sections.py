@@ -27,6 +27,7 @@ from slotq_core import names
 from slotq_core.admission.instance_contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
+from slotq_core.model.nodes import NodeRules
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.wire.document.faults import DocumentFault, refuse
@@ -76,6 +77,22 @@ class ChangeSpec(Section):
         return counting([after], NO_SHARING, before=[pool])[0]
 
 
+class NodesSpec(Section):
+    """How the pool keeps nodes."""
+
+    gpus: Positive
+    """The GPUs of one instance."""
+    keep: Duration = 600_000
+    """How long a node without jobs stays."""
+    shared: Flag = False
+    start_seconds: Duration = 0
+    """How long a node's start takes."""
+
+    @property
+    def rules(self) -> NodeRules:
+        return NodeRules(gpus=self.gpus, keep=self.keep, shared=self.shared)
+
+
 class PoolSpec(PoolSection):
     name: Annotated[Name, Field(max_length=LONGEST_NAME)]
     capacity: SomeCapacity
@@ -83,6 +100,8 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
+    nodes: NodesSpec | None = None
+    """None: every job takes whole instances."""
 
     @property
     def pool(self) -> Pool:
@@ -94,6 +113,7 @@ class PoolSpec(PoolSection):
             capacity=self.capacity,
             properties=self.properties,
             foreign=self.foreign,
+            nodes=self.nodes.rules if self.nodes else None,
             **{**settings, "count_foreign": True},
         )
 
@@ -136,7 +156,6 @@ class JobSpec(Section):
         "work": "runtime",
         "instances": "slots",
         "nodes": "slots",
-        "gpus": "demand",
         "cancel": "cancel_at",
         "dependson": "after",
         "needs": "after",
@@ -156,6 +175,8 @@ class JobSpec(Section):
     """None: AUTO with priority classes, else 0."""
     slots: Positive = 1
     demand: Vector | None = None
+    gpus: Count = 0
+    """The GPUs of one node, in pools with nodes; 0: whole instances."""
     pools: tuple[Name, ...] = ()
     parts: Parts = Field(default={})
     """The demand in each of several pools that the job occupies at once."""
@@ -184,7 +205,7 @@ class JobSpec(Section):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        faults = list(_job_faults(self))
+        faults = [*_job_faults(self), *_gpus_faults(self)]
         if faults:
             refuse(*faults)
         return self
@@ -240,6 +261,13 @@ def _job_faults(job: JobSpec) -> Iterator[DocumentFault]:
                 yield DocumentFault((key,), f"{key} belongs to running_since")
     else:
         yield from _running_faults(job, job.running_since)
+
+
+def _gpus_faults(job: JobSpec) -> Iterator[DocumentFault]:
+    """The faults of a job that takes GPUs of a node."""
+    for key in ("slots", "demand", "parts", "running_since") if job.gpus else ():
+        if key in job.model_fields_set and getattr(job, key) is not None:
+            yield DocumentFault((key,), "leave this out: a job with gpus starts on a node")
 
 
 def _running_faults(job: JobSpec, since: int) -> Iterator[DocumentFault]:

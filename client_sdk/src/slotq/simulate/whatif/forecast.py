@@ -88,6 +88,9 @@ class _World:
     def stop_times(self) -> Mapping[str, int]:
         return {pool.name: STOP for pool in self.snapshot.pools}
 
+    def node_start_times(self) -> Mapping[str, int]:
+        return {}
+
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]:
         return ()
 

@@ -33,6 +33,8 @@ class NodeState(StrEnum):
 class NodeRules:
     """How a pool keeps nodes."""
 
+    gpus: int = 0
+    """The GPUs of one instance; 0: as many as the pool's capacity says for each slot."""
     keep: Duration = 600_000
     """How long a node without jobs stays."""
     shared: bool = False

@@ -13,6 +13,7 @@
                   let a pool drain for it                            actions/reserve.py
                                                                      turn/blocked.py
                 a job may use slots claimed by jobs it could evict   state/claims.py
+                a job on nodes tries the nodes of its tenant first   turn/node_turn.py
                 after turns, blocked jobs that they help try again   turn/revisit.py
     4 net       if a turn takes a start back, the plan restarts      turn/net.py
                 without it, and tries that job last
@@ -35,6 +36,7 @@ from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
 from slotq_core.policy.plan import Answers, Plan, Planning, nothing_more, run_to_end
 from slotq_core.policy.state.groups.job_parts import in_parts
+from slotq_core.policy.state.nodes.node_ends import idle_ends
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.turn.blocked import (
@@ -45,6 +47,7 @@ from slotq_core.policy.turn.blocked import (
 )
 from slotq_core.policy.turn.gang_turn import take_turn
 from slotq_core.policy.turn.net import restarts, tried_last
+from slotq_core.policy.turn.node_turn import take_turn_on_nodes
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
@@ -73,7 +76,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         return Plan(decisions=settled, wake_at=now)
     timer = first_timer(snapshot, now, budgets)
     if not snapshot.waiting:
-        return Plan(wake_at=timer)
+        return Plan(decisions=idle_ends(snapshot, now) if snapshot.nodes else (), wake_at=timer)
     state = PlanState(snapshot, now, budgets)
     rules = Rules(state)
     steps, turns = Steps(state, rules), TurnOrder(state)
@@ -115,6 +118,8 @@ def _visit(steps: Steps, job: Job) -> bool:
         return False
     if gang and not gang.runs:
         return take_turn(steps, gang)
+    if job.gpus and state.nodes and gang is None:
+        return take_turn_on_nodes(steps, job)
     rooms = state.rooms_of(job)
     state.take_own_claim(job)
     if not has_prospects(job, rooms, steps):

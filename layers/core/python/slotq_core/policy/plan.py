@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.reasons import Reason
 from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reasons.stalled import Stalled
@@ -28,6 +30,45 @@ class Start:
     pool: str
     classed: Job | None = None
     """The job in the class that admits it, if the job waits as AUTO."""
+    node: Node | None = None
+    """The node that runs the job; None: the job takes slots of the pool."""
+    gpu_ids: tuple[int, ...] = ()
+    """The GPUs of that node that the job takes, by index."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartNode:
+    """Start a node: it takes one slot of the pool. The job that it is started for gets a claim on
+    it. Other jobs of the tenant may start there, too, once the node is ready."""
+
+    job: Job
+    pool: str
+    name: str
+    """The node's name, unique among the pool's nodes."""
+    claim: Claim
+
+
+class NodeEnd(StrEnum):
+    """Why a node ends."""
+
+    KEEP_OVER = "keep_over"
+    """It has had no jobs for as long as the pool keeps one."""
+    NEEDED = "needed"
+    """Its instance is needed in another form: whole, or as a node of another tenant."""
+    LONGEST_RUNTIME = "longest_runtime"
+    """SageMaker would soon stop its training job."""
+    UNNEEDED = "unneeded"
+    """The pool keeps no nodes any more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndNode:
+    """Start no more jobs on a node, and end it when its last job has ended."""
+
+    node: Node
+    cause: NodeEnd
+    by: str = ""
+    """The job that gets the instance, if it is needed in another form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +90,8 @@ class Evict:
     """`EVICTED`, or `YIELDED` at the end of a time slice."""
     along: tuple[tuple[Job, Claim], ...] = ()
     """Other members of the beneficiary's gang, each with its claim."""
+    nodes: tuple[Node, ...] = ()
+    """The nodes whose jobs are all among the victims: they end with these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,6 +182,8 @@ Decision = (
     | EndGroup
     | RollBack
     | Start
+    | StartNode
+    | EndNode
     | StartGang
     | Evict
     | Move
@@ -160,6 +205,8 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
             return jobs
         case TryLater(changed=changed):
             return tuple(before for before, _ in changed)
+        case EndNode():
+            return ()
     return (decision.job,)
 
 

@@ -19,6 +19,53 @@ from slotq_core.timestamps import iso
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NodeComing(Reason):
+    """A node has GPUs for this job once it is ready, or once stopping jobs there have ended."""
+
+    code: ClassVar[str] = "node_coming"
+    pool: str
+    node: str
+    needed: int
+    free: int
+    coming: int
+    ready: bool
+
+    def sentence(self) -> str:
+        needs = f"needs {units(self.needed, 'GPUs')}"
+        if not self.ready:
+            return f"starts on node {self.node} of pool {self.pool} when it is ready; {needs}"
+        return (
+            f"starts on node {self.node} of pool {self.pool} when the stopping jobs there have "
+            f"ended; {needs}: {self.free} free now, {self.coming} coming free"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoGpusFree(Reason):
+    """No node of the job's tenant has room for it, and the pool has no free instance for one."""
+
+    code: ClassVar[str] = "no_gpus_free"
+    pool: str
+    needed: int
+    free: int
+    """The GPUs that are free on nodes of the tenant, together."""
+    nodes: int
+    """How many of these nodes have free GPUs."""
+    instances: int
+    """The free instances of the pool."""
+
+    def sentence(self) -> str:
+        spread = f"{self.free} are free on {units(self.nodes, 'nodes')}; " if self.free else ""
+        instances = "no free instance"
+        if self.instances:
+            instances = f"{units(self.instances, 'instances')} that others hold"
+        return (
+            f"no node has {units(self.needed, 'GPUs')} free for it; {spread}pool {self.pool} has "
+            f"{instances}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoFreeSlots(Reason):
     """The pool has too few free slots, and evictions cannot make enough room."""
 

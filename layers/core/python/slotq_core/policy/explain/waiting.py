@@ -194,6 +194,8 @@ def bounds(job: Job, room: PoolRoom, state: PlanState) -> list[Reason]:
 
 def no_room(job: Job, room: PoolRoom, state: PlanState, rules: Rules) -> Reason:
     """The reason that lies in the room."""
+    if job.gpus and state.nodes and state.nodes.takes(job, room.pool.name):
+        return no_gpus(job, room, state)
     accounts = state.accounts
     if room.rights.missing(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
@@ -219,6 +221,20 @@ def no_room(job: Job, room: PoolRoom, state: PlanState, rules: Rules) -> Reason:
         return own
     full = _full(job, room, accounts, held)
     return state.budgets.reason(job.project) if _is_by_budget(full, job, state) else full
+
+
+def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
+    """The reason of a job for which no node of its tenant has room."""
+    pool = room.pool.name
+    index = state.nodes.index(job, pool) if state.nodes else None
+    free = [found.open_now for found in index.rooms.values()] if index else []
+    return reasons.NoGpusFree(
+        pool=pool,
+        needed=job.gpus,
+        free=sum(free),
+        nodes=sum(amount > 0 for amount in free),
+        instances=max(0, room.free_now.slots),
+    )
 
 
 def _of_the_same_user(job: Job, room: PoolRoom, rules: Rules) -> Reason | None:

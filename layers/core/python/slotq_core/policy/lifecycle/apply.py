@@ -25,7 +25,7 @@ Step = tuple[Job, Job]
 
 def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step, ...]:
     """The jobs that a decision at `now` (ms) changes; an eviction's beneficiary comes first."""
-    changed: Iterable[Step]
+    changed: Iterable[Step] = ()
     match decision:
         case plan.EndBackoff(job=job) | plan.GiveUp(job=job) | plan.LeaveOut(job=job):
             changed = [(job, _ALONE[type(decision)](job, now))]
@@ -35,12 +35,13 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             pass
         case plan.RollBack() | plan.EndGroup():
             changed = _stopped_together(decision, now)
-        case plan.Start(job=job):
-            changed = [_start(decision, pools, now)]
-        case plan.StartGang(starts=starts):
+        case plan.Start() | plan.StartGang():
+            starts = decision.starts if isinstance(decision, plan.StartGang) else (decision,)
             changed = [_start(start, pools, now) for start in starts]
         case plan.DropClaim(job=job):
             changed = [(job, copied(job, claim=None))]
+        case plan.StartNode(job=job, claim=claim):
+            changed = [(job, copied(job, claim=claim))]
         case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
             owed = [
                 (member, copied(member, claim=owed_claim))
@@ -76,6 +77,8 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys(start.pool for start in starts))
         case plan.DropClaim(job=job):
             return _pools_of(job, job.claim.pool) if job.claim else ()
+        case plan.StartNode(pool=pool):
+            return (pool,)
         case plan.Move(moved=going, claim=claim):
             return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
         case plan.Evict(beneficiary=job, claim=claim, along=along):
@@ -96,7 +99,16 @@ def _pools_of(job: Job, pool: str) -> tuple[str, ...]:
 def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
     job = start.classed or start.job
     parts = tuple(pools[pool].instance_type for pool, _ in job.parts)
-    return start.job, started(job, pools[start.pool], now, instance_types=parts)
+    after = started(job, pools[start.pool], now, instance_types=parts)
+    if start.node is None or after.attempt is None:
+        return start.job, after
+    attempt = copied(
+        after.attempt,
+        node=start.node.name,
+        node_generation=start.node.generation,
+        gpu_ids=start.gpu_ids,
+    )
+    return start.job, copied(after, attempt=attempt)
 
 
 def started(job: Job, pool: Pool, now: int, *, instance_types: tuple[str, ...] = ()) -> Job:

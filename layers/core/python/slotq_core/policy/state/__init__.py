@@ -12,5 +12,6 @@ claims        slots owed to a beneficiary, and who may take over whose claim
 quotas        what projects and departments hold and deserve
 user_limits   what each user holds and may hold
 class_counts  the class in which each job of a user counts
+nodes         nodes as rooms within their pools, and as jobs for everybody else
 groups        gangs, sweeps, jobs over several pools
 """

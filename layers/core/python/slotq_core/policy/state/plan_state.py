@@ -7,7 +7,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,13 +19,16 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
-from slotq_core.policy.plan import Start
-from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.plan import Evict, Start
+from slotq_core.policy.state.candidates import Candidate, Place
 from slotq_core.policy.state.claims import Entitlement
 from slotq_core.policy.state.decided import Decided
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.node_jobs import has_nodes
+from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.budgets import Budgets
@@ -48,8 +51,10 @@ class PlanState:
 
     def __init__(self, snapshot: Snapshot, now: int, budgets: Budgets) -> None:
         self.budgets, self.now, self.yields = budgets, now, last_yields(snapshot.yields)
-        self.snapshot = snapshot = budgets.without_them()
+        snapshot = budgets.without_them()
         self.journal = journal = Journal()
+        self.nodes = Nodes(snapshot, now, journal) if has_nodes(snapshot) else None
+        self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
             snapshot.behind,
@@ -59,14 +64,13 @@ class PlanState:
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
-        self.running = RunningJobs(snapshot, now, self.gangs, journal)
-        self.accounts = Accounts(snapshot, lines, journal, self.budgets.soft)
+        self.running = RunningJobs(seen, now, self.gangs, journal)
+        self.accounts = Accounts(seen, lines, journal, self.budgets.soft, snapshot)
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
-        self.rooms = rooms_of(snapshot, self.running, self.entitled, now, journal)
+        self.rooms = rooms_of(seen, self.running, self.entitled, now, journal)
         self.limits = QuotaLimits(self.accounts, self.shares)
-        self.lines = self._turn_takers(lines)
-        self.decided = Decided(journal)
+        self.lines, self.decided = self._turn_takers(lines), Decided(journal)
         self.held_in: dict[str, str] = {}
         """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
@@ -77,7 +81,7 @@ class PlanState:
         """Pools in which an eviction has freed more than its beneficiary needs."""
         self.barred: dict[str, set[str]] = {}
         """By job, the pools where its turn comes last. A rollback keeps the bars."""
-        self.undone = 0
+        self.undone = self._turn_began = 0
         """How many changes were undone to restart the plan."""
         self.tries_last = False
         """Whether all others have been asked, so that bars no longer count."""
@@ -86,7 +90,6 @@ class PlanState:
         self._rooms_of: dict[tuple[tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
-        self._turn_began = 0
 
     def begin_turn(self) -> int:
         """Begin a turn. Return the checkpoint before it."""
@@ -143,7 +146,7 @@ class PlanState:
     def own_claims(self, job: Job, pool: str) -> Demand:
         """What the claim of the job, or the claims of the gang that the job represents, hold in the
         accounts that count the pool. They are part of `used` until the job's turn takes them."""
-        if not job.claim:
+        if not job.claim or job.claim.node:
             return NOTHING
         gang = self.gangs.get(job.group)
         owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
@@ -152,7 +155,9 @@ class PlanState:
 
     def take_own_claim(self, job: Job) -> None:
         """Free the slots of the job's claim, for the job's own turn."""
-        if job.claim:
+        if job.claim and job.claim.node:
+            self._take_own_gpus(job, job.claim.pool)
+        elif job.claim:
             if job.claim.pool in self.rooms:
                 self.rooms[job.claim.pool].take_claim(job)
             self.accounts.take_claim(job, job.claim.pool)
@@ -173,6 +178,36 @@ class PlanState:
         room.hold(job)
         self.journal.put(self.held_in, job.name, room.pool.name)
         self._take(job, room, promised=promised)
+
+    def start_on(self, job: Job, room: NodeRoom, classed: Job | None = None) -> None:
+        """Give the job GPUs of a node. `classed`: the job in the class that admits it."""
+        assert self.nodes is not None
+        self._occupy(job, room)
+        gpu_ids, waiting = self.nodes.give(job, room), self.waiting[job.name]
+        start = Start(job=waiting, pool=room.pool, classed=classed, node=room.node, gpu_ids=gpu_ids)
+        self.decided.decide(job.name, start)
+
+    def hold_on(
+        self, job: Job, room: NodeRoom, why: Reason, victims: Sequence[Candidate] = ()
+    ) -> None:
+        """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
+        victims."""
+        assert self.nodes is not None
+        self.decided.say(job, why)
+        if victims:
+            self.nodes.evict(room, victims)
+        self._occupy(job, room, promised=not victims)
+        self.nodes.hold(job, room)
+        if victims:
+            counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
+            self.decided.decide(
+                job.name,
+                Evict(
+                    beneficiary=self.waiting[job.name],
+                    victims=tuple(victim.jobs[0] for victim in victims),
+                    claim=self.nodes.claim(job, room, counted),
+                ),
+            )
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
         """Evict these jobs, each in its pool. Return those that really run: a job that got its
@@ -201,6 +236,8 @@ class PlanState:
 
     def _evict(self, victim: Job, pool: str) -> bool:
         self.rooms[pool].evict(victim)
+        if self.nodes:
+            self.nodes.close(victim)
         if not isinstance(self.decided.decisions.get(victim.name), Start):
             self.accounts.evict(victim, pool)
             self.journal.append(self.evicted, (victim, pool))
@@ -214,11 +251,27 @@ class PlanState:
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """Count the job's slots in quotas and limits. Concurrency limits count claims already."""
-        if job.claim and job.claim.pool != room.pool.name:
+        if job.claim and (job.claim.pool != room.pool.name or job.claim.node):
             self.drop_claim(job)
         self.accounts.take(job, room.pool.name, promised=promised)
         if not job.claim:
             self.concurrency.take(job)
+
+    def _occupy(self, job: Job, room: NodeRoom, *, promised: bool = False) -> None:
+        """Count the job on the node in quotas and limits."""
+        assert self.nodes is not None
+        if job.claim and (job.claim.pool, job.claim.node) != (room.pool, room.name):
+            self.drop_claim(job)
+        pool = self.rooms[room.pool]
+        self.nodes.occupy(job, room, pool, self.accounts, promised=promised and not job.claim)
+        if not job.claim:
+            self.concurrency.take(job)
+
+    def _take_own_gpus(self, job: Job, pool: str) -> None:
+        """Free the GPUs of the job's claim. Its node still counts for its project."""
+        if self.nodes:
+            self.nodes.take_claim(job)
+        self.accounts.users.give_back(job, pool)
 
     def _is_served(self, job: Job) -> bool:
         return job.name in self.held_in or job.name in self.decided.decisions

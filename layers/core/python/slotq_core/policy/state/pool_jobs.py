@@ -65,6 +65,10 @@ class PoolJobs:
         """The project's starting and running jobs, and those given slots in this plan."""
         return self._running[project].values() if project in self._running else ()
 
+    def has(self, job: Job) -> bool:
+        """Whether the job starts or runs here, or was given slots in this plan."""
+        return job.name in self._running.get(job.project, ())
+
     def everyone(self) -> Iterator[Job]:
         """The jobs of all projects."""
         for jobs in self._running.values():

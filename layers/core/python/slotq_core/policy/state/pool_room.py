@@ -171,6 +171,15 @@ class PoolRoom:
         else:
             self._change(coming=victim.demand)
 
+    def keep_for_node(self, demand: Demand) -> None:
+        """Note that a node without jobs gets one: its instance comes free no more."""
+        self._change(coming=NOTHING - demand)
+
+    def protect(self, job: Job) -> None:
+        """Evict the job no more in this plan."""
+        if self.jobs.has(job):
+            self._running.remove(job, self.pool.name)
+
     def _change(self, *, free: Demand = NOTHING, coming: Demand = NOTHING) -> None:
         """Add to the amounts."""
         self._journal.record(PoolRoom._restore, self, self.free, self.coming, self.both)
@@ -190,7 +199,8 @@ def rooms_of(
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    owed = [job for job in (*snapshot.active, *snapshot.waiting) if job.claim]
+    jobs = (*snapshot.active, *snapshot.waiting)
+    owed = [job for job in jobs if job.claim and not job.claim.node]
     for job in sorted(owed, key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)

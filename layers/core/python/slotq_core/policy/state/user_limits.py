@@ -5,6 +5,9 @@ smaller jobs. A class missing in a user's limits is 0 once the user has any limi
 else unlimited. A personal limit comes before those of the user's groups; of several groups the
 largest limit holds. Stopping jobs and claims count. class_counts.py says which class counts a job.
 
+In a pool with nodes the limits count in GPUs: a slot is as many as its instance has, and a job on
+nodes counts its own.
+
 See docs/policy-decisions.md#classes-and-users.
 """
 
@@ -27,6 +30,7 @@ from slotq_core.model.users import (
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.state.class_counts import ClassCounts, CountedJob
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.node_jobs import gpus_of
 
 _OPEN_CLASS = PriorityClass(name="", value=0)
 
@@ -148,6 +152,12 @@ class UserBooks(Rights):
     def __init__(self, snapshot: Snapshot, journal: Journal) -> None:
         super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
         self._journal = journal
+        self._gpus = {
+            pool.name: gpus
+            for pool in snapshot.pools
+            if pool.nodes is not None and (gpus := gpus_of(pool))
+        }
+        """By pool with nodes, the GPUs of a slot."""
         self._members = {job.name: job for job in snapshot.waiting if job.group}
         """Members of groups by name: a gang ranks as its lowest member, but each member counts in
         its own class."""
@@ -174,7 +184,8 @@ class UserBooks(Rights):
     def take(self, job: Job, pool: str) -> None:
         """Count the job's slots in the pool, held or claimed."""
         if self.limited(job.person, pool):
-            own, slots = self._members.get(job.name, job), job.demand.slots
+            own = self._members.get(job.name, job)
+            slots = self._in_gpus(job, pool) if pool in self._gpus else job.demand.slots
             classes = self._once_admitted(job, pool)
             counted = CountedJob(own.entry_time, job.name, slots, classes)
             self._enter((job.name, pool), (job.person, counted))
@@ -200,11 +211,13 @@ class UserBooks(Rights):
         return self._counted[place][1].classes[-1] if place in self._counted else ""
 
     def held(self, user: str, class_name: str, pool: str) -> int:
-        return self._of(user, pool).used(class_name)
+        """The slots that the user holds in the class and pool. A part of a slot counts as one."""
+        return -(-self._of(user, pool).used(class_name) // self._gpus.get(pool, 1))
 
     def left(self, user: str, class_name: str, pool: str) -> int | None:
         """The slots still left to the user in the class and pool; None: no limit."""
-        return self._of(user, pool).left(class_name)
+        left = self._of(user, pool).left(class_name)
+        return None if left is None else left // self._gpus.get(pool, 1)
 
     def choices(self, job: Job) -> tuple[str, ...]:
         return super().choices(self._members.get(job.name, job))
@@ -215,7 +228,8 @@ class UserBooks(Rights):
 
         See docs/policy-decisions.md#classes-and-users.
         """
-        counts, slots = self._of(job.person, pool), job.demand.slots
+        counts = self._of(job.person, pool)
+        slots = self._in_gpus(job, pool) if pool in self._gpus else job.demand.slots
         choices = self._choices_in(job, pool)
         return next((name for name in choices if counts.has_room(name, slots)), None)
 
@@ -224,13 +238,20 @@ class UserBooks(Rights):
         if not self.limited(job.person, pool):
             return True
         counts = self._of(job.person, pool).without(self._stopping.get(pool, ()))
-        return any(counts.has_room(name, job.demand.slots) for name in self._choices_in(job, pool))
+        slots = self._in_gpus(job, pool) if pool in self._gpus else job.demand.slots
+        return any(counts.has_room(name, slots) for name in self._choices_in(job, pool))
 
     def common_class(self, parts: Sequence[Job]) -> str:
         """The highest class with room for each of these AUTO jobs, by itself, in its first pool; if
         no class has room, the highest class."""
         choices = list(self.choices(parts[0]))
-        counts = [(self._of(part.person, part.pools[0]), part.demand.slots) for part in parts]
+        counts = [
+            (
+                self._of(part.person, part.pools[0]),
+                part.demand.slots * self._gpus.get(part.pools[0], 1),
+            )
+            for part in parts
+        ]
         with_room = (
             name
             for name in choices
@@ -244,7 +265,8 @@ class UserBooks(Rights):
         class."""
         if job.auto or self.admits_in(job, pool) is not None:
             return {NO_CLASS: NOTHING}
-        counts, slots = self._of(job.person, pool), job.demand.slots
+        counts = self._of(job.person, pool)
+        slots = self._in_gpus(job, pool) if pool in self._gpus else job.demand.slots
         return {
             name: Demand(slots=counts.over(name, slots)) for name in self._choices_in(job, pool)
         }
@@ -260,8 +282,17 @@ class UserBooks(Rights):
 
     def _of(self, user: str, pool: str) -> ClassCounts:
         if (user, pool) not in self._counts:
-            self._counts[user, pool] = ClassCounts(self.limits(user, pool))
+            limits = self.limits(user, pool)
+            if limits is not None and pool in self._gpus:
+                limits = {name: slots * self._gpus[pool] for name, slots in limits.items()}
+            self._counts[user, pool] = ClassCounts(limits)
         return self._counts[user, pool]
+
+    def _in_gpus(self, job: Job, pool: str) -> int:
+        """The GPUs that the job counts in a pool with nodes."""
+        whole = job.demand.slots * self._gpus[pool]
+        on_nodes = job.gpus and (job.attempt is None or job.attempt.node)
+        return min(job.gpus, whole) if on_nodes else whole
 
     def _choices_in(self, job: Job, pool: str) -> Sequence[str]:
         """The classes that may admit the job in the pool. A claim binds an AUTO job to one."""

@@ -69,9 +69,11 @@ class Accounts:
         lines: Sequence[WaitingLine],
         journal: Journal,
         beyond_budget: AbstractSet[str] = frozenset(),
+        holders: Snapshot | None = None,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
-        have spent a soft budget."""
+        have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
+        limits count them; by default the same."""
         self._journal = journal
         self.users = UserBooks(snapshot, journal)
         self._projects = {project.name: project for project in snapshot.projects}
@@ -104,7 +106,7 @@ class Accounts:
         self._claimants: dict[str, dict[str, Job]] = {}
         """By project and name: those without a turn so far, whose claims may be taken over."""
         for job in snapshot.waiting:
-            if job.claim and job.evictable and not job.claim.moved:
+            if job.claim and job.evictable and not (job.claim.moved or job.claim.node):
                 self._claimants.setdefault(job.project, {})[job.name] = job
         self._moved: dict[str, str] = {}
         self.opened: list[tuple[str, str]] = []
@@ -113,7 +115,7 @@ class Accounts:
         """By scope, the projects that hold less than their share."""
         self._givers: dict[str, Givers] = defaultdict(Givers)
         """By scope."""
-        self.users.begin(snapshot)
+        self.users.begin(holders or snapshot)
         if owners:
             self._open(snapshot, lines, beyond_budget)
 
@@ -263,7 +265,7 @@ class Accounts:
         claims = [
             ((job.project, self.scopes.of(job.claim.pool), job.evictable), job.demand)
             for job in (*snapshot.active, *snapshot.waiting)
-            if job.claim
+            if job.claim and not job.claim.node
         ]
         for (project, scope, evictable), amount in (*running.items(), *claims):
             for account in self._books.get(scope, {}).get(project, ()):

@@ -1,0 +1,89 @@
+"""The nodes of a run: they start, have jobs, and end.
+
+A node is ready `start_seconds` after its start, and gone as soon as it drains and its last job has
+ended. No agent runs there: a job on a node only takes time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slotq_core.lifecycle import copied
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import Pool
+from slotq_core.policy.plan import Decision, EndNode, Evict, StartNode
+
+
+class SimulatedNodes:
+    """The nodes that hold a slot, by pool and name."""
+
+    def __init__(self, start_times: Mapping[str, int]) -> None:
+        """`start_times`: how long a node's start takes (ms), by pool."""
+        self._start_times = start_times
+        self._nodes: dict[tuple[str, str], Node] = {}
+        self._begun = 0
+
+    def all(self) -> tuple[Node, ...]:
+        return tuple(self._nodes.values())
+
+    def carry_out(self, decision: Decision, pools: Mapping[str, Pool], now: int) -> Node | None:
+        """Start and end nodes as decided. Return the node that starts, if one does."""
+        if isinstance(decision, StartNode):
+            return self._begin(decision, pools[decision.pool], now)
+        ended = decision.nodes if isinstance(decision, Evict) else ()
+        for node in (decision.node,) if isinstance(decision, EndNode) else ended:
+            self._change(node, state=NodeState.DRAINING)
+        return None
+
+    def ready_at(self, node: Node) -> int:
+        """When (ms) a node that starts will be ready."""
+        return node.started_at + self._start_times.get(node.pool, 0)
+
+    def be_ready(self, generation: int, now: int) -> None:
+        """Let the node of this generation take jobs, unless it ends already."""
+        for node in self.all():
+            if node.generation == generation and node.state is NodeState.STARTING:
+                self._change(node, state=NodeState.READY, running_since=now, idle_since=now)
+
+    def settle(self, active: Iterable[Job], now: int) -> None:
+        """Take in which jobs are on which node: one without jobs is idle, or ends if it drains."""
+        busy = {
+            (job.attempt.pool, job.attempt.node)
+            for job in active
+            if job.attempt and job.attempt.node
+        }
+        for key, node in [*self._nodes.items()]:
+            if key in busy:
+                self._change(node, idle_since=None)
+            elif node.state is NodeState.DRAINING:
+                del self._nodes[key]
+            elif node.state is NodeState.READY and node.idle_since is None:
+                self._change(node, idle_since=now)
+
+    def _begin(self, start: StartNode, pool: Pool, now: int) -> Node:
+        self._begun += 1
+        rules = pool.nodes
+        shared = rules is not None and rules.shared
+        node = Node(
+            name=start.name,
+            pool=start.pool,
+            generation=self._begun,
+            state=NodeState.STARTING,
+            tenant=start.job.tenant,
+            project="" if shared else start.job.project,
+            contents=Demand(gpus=rules.gpus if rules else 0),
+            training_job=f"{start.pool}-{start.name}-{self._begun}",
+            token="",  # a node's, and there is none # nosec B106
+            started_for=start.job.name,
+            started_at=now,
+            created=True,
+        )
+        self._nodes[node.pool, node.name] = node
+        return node
+
+    def _change(self, node: Node, **fields: object) -> None:
+        key = node.pool, node.name
+        if key in self._nodes:
+            self._nodes[key] = copied(self._nodes[key], **fields)

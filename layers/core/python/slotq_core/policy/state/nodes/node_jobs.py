@@ -1,0 +1,177 @@
+"""A node as one job of its pool, for all jobs that do not run on it.
+
+A node with jobs, or with a claim to it, is one running job that holds a slot: all of its jobs are
+evicted together, or none. A node without jobs, and one that ends, is a job that stops already: its
+slot comes free for everybody, and counts for nobody.
+
+See docs/policy-decisions.md#nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slotq_core.lifecycle import copied
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.order import rank
+from slotq_core.policy.state.candidates import is_settled, unsaved
+
+NodeName = tuple[str, str]
+"""A pool and the name of a node there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Occupied:
+    """A node with the jobs that hold its GPUs, and those that have a claim to some."""
+
+    node: Node
+    gpus: int
+    jobs: tuple[Job, ...] = ()
+    claimants: tuple[Job, ...] = ()
+
+    @property
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs if job.state is not JobState.STOPPING]
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing keeps the node any more: it stops, or will with its last job."""
+        return self.node.state is NodeState.STOPPING or (
+            self.node.state is NodeState.DRAINING and not self.running
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether no job needs the node as far as the snapshot says."""
+        return not (self.ends or self.running or self.claimants)
+
+
+def has_nodes(snapshot: Snapshot) -> bool:
+    """Whether the snapshot has nodes, or pools that may have some."""
+    if snapshot.nodes:
+        return True
+    for pool in snapshot.pools:  # noqa: SIM110 `any` would be one more call
+        if pool.nodes is not None:
+            return True
+    return False
+
+
+def gpus_of(pool: Pool) -> int:
+    """The GPUs of one instance of the pool; 0: not known."""
+    if pool.nodes is not None and pool.nodes.gpus:
+        return pool.nodes.gpus
+    return pool.capacity["gpus"] // max(1, pool.capacity.slots)
+
+
+def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:
+    """Every node of a pool that exists, with its jobs, in the order of the snapshot."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    jobs: dict[NodeName, list[Job]] = {}
+    claimants: dict[NodeName, list[Job]] = {}
+    for job in snapshot.active:
+        if job.attempt and job.attempt.node:
+            jobs.setdefault((job.attempt.pool, job.attempt.node), []).append(job)
+    for job in snapshot.waiting:
+        if job.claim and job.claim.node:
+            claimants.setdefault((job.claim.pool, job.claim.node), []).append(job)
+    return {
+        key: Occupied(
+            node=node,
+            gpus=node.contents["gpus"] or gpus_of(pools[node.pool]),
+            jobs=tuple(jobs.get(key, ())),
+            claimants=tuple(claimants.get(key, ())),
+        )
+        for node in snapshot.nodes
+        if node.pool in pools
+        for key in [(node.pool, node.name)]
+    }
+
+
+def with_nodes_as_jobs(
+    snapshot: Snapshot, nodes: Mapping[NodeName, Occupied], now: int
+) -> tuple[Snapshot, dict[NodeName, Job]]:
+    """The snapshot with each node as one job in place of the jobs on it, and these jobs by node."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    shown = {key: _as_job(found, pools[key[0]], now) for key, found in nodes.items()}
+    others = (job for job in snapshot.active if not (job.attempt and job.attempt.node))
+    return copied(snapshot, active=(*others, *shown.values())), shown
+
+
+def slot_of(pool: Pool) -> Demand:
+    """What one instance takes of the pool."""
+    slots = max(1, pool.capacity.slots)
+    return Demand({name: amount // slots for name, amount in pool.capacity.items()})
+
+
+def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
+    node, running = found.node, found.running
+    shown = Job(
+        name=f"{node.pool}/{node.name}",
+        state=JobState.STOPPING,
+        priority=0,
+        entry_time=node.started_at,
+        demand=slot_of(pool),
+        pools=(node.pool,),
+        checkpoints=False,
+        attempt=Attempt(
+            number=1,
+            training_job=node.training_job,
+            token=node.token,
+            pool=node.pool,
+            instance_type=pool.instance_type,
+            admitted_at=node.started_at,
+            created=True,
+            running_since=node.running_since,
+        ),
+    )
+    if found.empty or found.ends:
+        return shown
+    members: Sequence[Job] = (*running, *found.claimants)
+    highest = max(members, key=rank)
+    guarded = (
+        found.claimants
+        or node.state is NodeState.STARTING
+        or not running
+        or not all(map(is_settled, running))
+    )
+    return copied(
+        shown,
+        # A job whose start nobody has confirmed is never evicted.
+        state=JobState.STARTING if guarded else JobState.RUNNING,
+        priority=highest.priority,
+        priority_class=highest.priority_class,
+        workload=highest.workload,
+        project=node.project or highest.project,
+        entry_time=max(job.entry_time for job in members),
+        preemptible=all(job.preemptible for job in members),
+        min_runtime=max(job.min_runtime for job in members),
+        attempt=_attempt(found, shown, running, now, guarded=bool(guarded)),
+    )
+
+
+def _attempt(
+    found: Occupied, shown: Job, running: Sequence[Job], now: int, *, guarded: bool
+) -> Attempt:
+    """The attempt of the node's job. Its `min_runtime` counts from the last start on the node. What
+    its eviction would lose is what the jobs on it would, each by its part of the node."""
+    assert shown.attempt is not None
+    since = [job.attempt.running_since if job.attempt else None for job in running]
+    known = [at for at in since if at is not None]
+    all_run = bool(known) and len(known) == len(since)
+    return copied(
+        shown.attempt,
+        created=not guarded,
+        running_since=max(known) if all_run else None,
+        checkpoint_at=now - _lost(running, found.gpus, now),
+    )
+
+
+def _lost(jobs: Iterable[Job], gpus: int, now: int) -> int:
+    """Work that the eviction of these jobs may cost (ms of the whole node)."""
+    return sum(unsaved(job, now) * job.gpus for job in jobs) // max(1, gpus)

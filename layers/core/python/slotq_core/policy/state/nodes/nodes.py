@@ -1,0 +1,209 @@
+"""The nodes during one plan: which job may use which, and what the plan gives on them.
+
+A job with `gpus` takes them on a node of its tenant: the fullest one that has room. Without such a
+node it takes an instance of the pool, and the plan starts a node there. Members of gangs take whole
+instances.
+
+For quotas and shares a node counts as one instance of its project while a job is on it, and the
+second job on it adds nothing.
+
+See docs/policy-decisions.md#nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import Node
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.order import rank
+from slotq_core.policy.state.candidates import Candidate, may_be_stopped, protection
+from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.node_index import NodeIndex
+from slotq_core.policy.state.nodes.node_jobs import (
+    NodeName,
+    Occupied,
+    gpus_of,
+    occupied,
+    with_nodes_as_jobs,
+)
+from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+
+class Nodes:
+    """The nodes of one plan. Only the plan's state changes them, with its journal."""
+
+    def __init__(self, snapshot: Snapshot, now: int, journal: Journal) -> None:
+        self._now, self._journal = now, journal
+        self.pools = {pool.name: pool for pool in snapshot.pools if pool.nodes is not None}
+        self.found = occupied(snapshot)
+        self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
+        """The snapshot for all that counts instances, and each node as a job of it."""
+        self._by_job_name = {job.name: key for key, job in self.as_jobs.items()}
+        self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
+        self._tenants: dict[tuple[str, str], NodeIndex] = {}
+        """By tenant and pool."""
+        self.rooms: dict[NodeName, NodeRoom] = {}
+        self.protected_until: int | None = None
+        """When the first `min_runtime` of a job on a node ends (ms)."""
+        for key, found in self.found.items():
+            self._enter(self._opened(found, {p.name: p for p in snapshot.pools}[key[0]]))
+        self._names = {pool: {name for of, name in self.found if of == pool} for pool in self.pools}
+        self.begun: dict[str, NodeRoom] = {}
+        """The nodes that this plan starts, or will once they have an instance, by job."""
+
+    def takes(self, job: Job, pool: str) -> bool:
+        """Whether the job runs on nodes in this pool."""
+        kept = self.pools.get(pool)
+        return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+
+    def index(self, job: Job, pool: str) -> NodeIndex | None:
+        """The nodes of the job's tenant in the pool."""
+        return self._tenants.get((job.tenant, pool))
+
+    def node_of(self, job: Job) -> Node | None:
+        """The node that stands in a plan as this job; None for any other job."""
+        key = self._by_job_name.get(job.name)
+        return self.found[key].node if key else None
+
+    def jobs_on(self, job: Job) -> tuple[Job, ...]:
+        """The running jobs of the node that stands in a plan as this job, else the job itself."""
+        key = self._by_job_name.get(job.name)
+        return tuple(self.found[key].running) if key else (job,)
+
+    def may_use(self, job: Job, room: NodeRoom, pool: PoolRoom) -> bool:
+        """Whether a node without jobs is free for the job: its instance is not promised to a job
+        ahead."""
+        shown = self.as_jobs[room.pool, room.name]
+        return shown.demand.within(pool.both) and shown.demand.within(pool.left(job))
+
+    def take_claim(self, job: Job) -> None:
+        """Free the GPUs of the job's claim, for the job's own turn."""
+        assert job.claim is not None
+        room = self.rooms.get((job.claim.pool, job.claim.node))
+        if room is not None:
+            index = self._changing(room)
+            room.take_claim(job)
+            index.put(room)
+
+    def give(self, job: Job, room: NodeRoom) -> tuple[int, ...]:
+        """Give the job GPUs of the node. Return their indexes."""
+        index = self._changing(room)
+        taken = room.give(job)
+        index.put(room)
+        return taken
+
+    def hold(self, job: Job, room: NodeRoom) -> None:
+        index = self._changing(room)
+        room.hold(job)
+        index.put(room)
+
+    def occupy(
+        self, job: Job, room: NodeRoom, pool: PoolRoom, accounts: Accounts, *, promised: bool
+    ) -> None:
+        """Count the job in its user's limits, and the node for its project from the first job on.
+        For others the node is no candidate any more in this plan. `promised`: the job only waits
+        for the node."""
+        if room.empty:
+            self._journal.set(room, "empty", value=False)
+            self._journal.set(room, "fixed", value=not job.evictable)
+            pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
+            accounts.take(job, room.pool, promised=promised)
+            return
+        accounts.users.take(job, room.pool)
+        if not job.evictable and not room.fixed:
+            for account in accounts.of(job, room.pool):
+                self._journal.set(account, "fixed", account.fixed + job.demand)
+            self._journal.set(room, "fixed", value=True)
+        self.guard(room, pool)
+
+    def guard(self, room: NodeRoom, pool: PoolRoom) -> None:
+        """Evict no job for the whole node any more in this plan, which counts on it."""
+        shown = self.as_jobs.get((room.pool, room.name))
+        if shown is not None:
+            pool.protect(shown)
+
+    def close(self, job: Job) -> None:
+        """Note that the plan evicts the whole node that stands in it as this job."""
+        key = self._by_job_name.get(job.name)
+        if key is not None:
+            room = self.rooms[key]
+            index = self._changing(room)
+            self._journal.set(room, "closed", value=True)
+            index.put(room)
+
+    def begin(self, job: Job, pool: PoolRoom) -> NodeRoom:
+        """Enter the node that the plan starts for this job, or will once it has an instance."""
+        kept = pool.pool
+        number = 1
+        while f"node-{number}" in self._names[kept.name]:
+            number += 1
+        name = f"node-{number}"
+        self._journal.add(self._names[kept.name], name)
+        gpus = max(job.gpus, gpus_of(kept))
+        room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
+        room.empty, room.fixed = False, not job.evictable
+        self._journal.record(Nodes._leave, self, room)
+        self._enter(room)
+        self.hold(job, room)
+        self._journal.put(self.begun, job.name, room)
+        return room
+
+    def evict(self, room: NodeRoom, victims: Iterable[Candidate]) -> None:
+        """Evict jobs on the node for another one there."""
+        index = self._changing(room)
+        room.evict(victims)
+        index.put(room)
+
+    def claim(self, job: Job, room: NodeRoom, priority_class: str) -> Claim:
+        return Claim(
+            pool=room.pool,
+            node=room.name,
+            amount=Demand(gpus=job.gpus),
+            since=self._now,
+            priority_class=priority_class,
+        )
+
+    def _opened(self, found: Occupied, pool: Pool) -> NodeRoom:
+        node = found.node
+        room = NodeRoom(
+            node.name, node.pool, node.tenant, gpus=found.gpus, journal=self._journal, node=node
+        )
+        room.take_in(found, self._candidates(found, pool))
+        leaves = node.leaves_at is not None and node.leaves_at <= self._now
+        room.closed = room.closed or leaves or pool.nodes is None
+        return room
+
+    def _candidates(self, found: Occupied, pool: Pool) -> list[Candidate]:
+        """The jobs that may be evicted for others on the node, in the order of eviction."""
+        able = []
+        for job in found.running:
+            if not may_be_stopped(job):
+                continue
+            project_min = self._minima.get(job.project, 0)
+            protected, until = protection(job, pool, project_min, self._now)
+            if protected:
+                known = [at for at in (until, self.protected_until) if at is not None]
+                self.protected_until = min(known, default=None)
+                continue
+            able.append(candidate_on(job, found.node.name, found.gpus, rank(job), self._now))
+        return sorted(able, key=lambda candidate: candidate.order)
+
+    def _enter(self, room: NodeRoom) -> None:
+        self.rooms[room.pool, room.name] = room
+        self._tenants.setdefault((room.tenant, room.pool), NodeIndex()).put(room)
+
+    def _leave(self, room: NodeRoom) -> None:
+        del self.rooms[room.pool, room.name]
+        self._tenants[room.tenant, room.pool].remove(room.name)
+
+    def _changing(self, room: NodeRoom) -> NodeIndex:
+        """The index to put the room in after a change. A rollback puts it in again as it was."""
+        index = self._tenants[room.tenant, room.pool]
+        self._journal.record(NodeIndex.put, index, room)
+        return index

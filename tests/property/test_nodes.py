@@ -1,0 +1,108 @@
+"""The promises of jobs on nodes, on random worlds from their first plan to their end."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq_core.model.jobs import Job
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.order import rank
+from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
+from tests.property.node_worlds import World, worlds
+
+MOST_TICKS = 150
+
+
+def run(world: World) -> list[Plan]:
+    """All plans until nothing is left to do, each checked."""
+    made: list[Plan] = []
+    for _ in range(MOST_TICKS):
+        made += world.settle()
+        world.check()
+        if not world.nodes and not any(job.active for job in world.jobs.values()):
+            break
+        world.tick()
+        world.check()
+    else:
+        raise AssertionError("the world does not come to rest")
+    return made
+
+
+@given(worlds())
+def test_every_job_runs_to_its_end_and_no_gpu_is_given_twice(world: World) -> None:
+    """Promises 1 and 2; no two tenants share a node."""
+    run(world)
+    for job in world.jobs.values():
+        large = all(
+            job.demand.slots > pool.capacity.slots for pool in world.pools if pool.name in job.pools
+        )
+        assert job.terminal or large, (job.name, job.state)
+
+
+@given(worlds(with_projects=True))
+def test_the_same_holds_between_projects(world: World) -> None:
+    run(world)
+
+
+@given(worlds())
+def test_nodes_are_not_started_and_ended_in_turn(world: World) -> None:
+    """Each node starts for a job that then runs: no more nodes than starts of such jobs."""
+    made = run(world)
+    starts = sum(
+        isinstance(each, Start) and each.node is not None for p in made for each in p.decisions
+    )
+    assert world.begun <= starts
+
+
+@given(worlds())
+def test_who_others_are_stopped_for_starts_before_they_do(world: World) -> None:
+    """Nothing is evicted, and no node ended, unless the job for whose sake then starts: in a world
+    where no job comes or goes, before any of the victims."""
+    waits_for: dict[str, str] = {}
+    ended_for: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                waits_for |= {victim.name: each.beneficiary.name for victim in each.victims}
+            elif isinstance(each, EndNode) and each.cause is NodeEnd.NEEDED:
+                ended_for.add(each.by)
+            elif isinstance(each, Start):
+                assert each.job.name not in waits_for, (each.job.name, waits_for)
+                waits_for = {v: b for v, b in waits_for.items() if b != each.job.name}
+                ended_for.discard(each.job.name)
+            elif isinstance(each, StartNode):
+                ended_for.discard(each.job.name)
+        done = {job.name for job in world.jobs.values() if job.terminal}
+        waits_for = {v: b for v, b in waits_for.items() if v not in done}
+    assert not waits_for and not ended_for
+
+
+@given(worlds(with_projects=True), st.randoms(use_true_random=False))
+def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: random.Random) -> None:
+    for _ in range(6):
+        expected, now = plan(world.snapshot(), world.now), world.now
+        shuffled = plan(world.snapshot(rng), now)
+        assert shuffled.decisions == expected.decisions
+        assert dict(shuffled.reasons) == dict(expected.reasons)
+        assert shuffled.wake_at == expected.wake_at
+        world.settle()
+        world.tick()
+
+
+@given(worlds())
+def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> None:
+    for _ in range(8):
+        for planned in world.settle():
+            for each in planned.decisions:
+                if isinstance(each, Evict) and each.claim.node:
+                    _check_on_one_node(each.beneficiary, each)
+        world.tick()
+
+
+def _check_on_one_node(job: Job, evict: Evict) -> None:
+    assert {v.attempt.node for v in evict.victims if v.attempt} == {evict.claim.node}
+    for victim in evict.victims:
+        assert victim.tenant == job.tenant and victim.evictable and rank(victim) < rank(job)

@@ -1,0 +1,491 @@
+"""Jobs on nodes: for each rule a world in which it applies, and what the plan decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from slotq_core.model import reasons
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import Node, NodeRules, NodeState
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import User
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
+from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
+
+RULES = NodeRules(gpus=4, keep=60_000)
+
+
+def nodes_pool(slots: int = 2, rules: NodeRules | None = RULES, **fields: Any) -> Pool:
+    return pool(slots=slots, nodes=rules, **fields)
+
+
+def node(name: str = "n1", *, tenant: str = "t", idle: int | None = None, **fields: Any) -> Node:
+    """A ready node; `idle`: for how long (ms)."""
+    state = fields.pop("state", NodeState.READY)
+    return Node(
+        name=name,
+        pool="p",
+        generation=3,
+        state=state,
+        tenant=tenant,
+        project=fields.pop("project", ""),
+        contents=Demand(gpus=4),
+        training_job=f"node-{name}",
+        token="",
+        started_at=NOW - 1_000_000,
+        created=True,
+        running_since=None if state is NodeState.STARTING else NOW - 900_000,
+        idle_since=None if idle is None else NOW - idle,
+        **fields,
+    )
+
+
+def asks(name: str, gpus: int = 1, *, tenant: str = "t", **fields: Any) -> Job:
+    return replace(waits(name, **fields), gpus=gpus, tenant=tenant)
+
+
+def on(job: Job, at: str = "n1", first: int = 0, gpus: int = 1, tenant: str = "t") -> Job:
+    """The active job on a node, with GPUs from this index on."""
+    ids = tuple(range(first, first + gpus))
+    attempt = replace(job.attempt, node=at, node_generation=3, gpu_ids=ids)
+    return replace(job, attempt=attempt, gpus=gpus, tenant=tenant)
+
+
+def claims(name: str, gpus: int, at: str = "n1", **fields: Any) -> Job:
+    claim = Claim(pool="p", node=at, amount=Demand(gpus=gpus), since=NOW - 1)
+    return asks(name, gpus, claim=claim, **fields)
+
+
+def said(planned: Plan) -> list[str]:
+    """The decisions as short texts."""
+    return [_said(decision) for decision in planned.decisions]
+
+
+def _said(decision: object) -> str:
+    match decision:
+        case Start(job=job, node=at, gpu_ids=ids):
+            where = f" on {at.name} {','.join(map(str, ids))}" if at else ""
+            return f"start {job.name}{where}"
+        case StartNode(job=job, name=name, claim=claim):
+            assert (claim.pool, claim.node, claim.amount) == ("p", name, Demand(gpus=job.gpus))
+            return f"begin {name} for {job.name}"
+        case EndNode(node=ended, cause=cause, by=by):
+            return f"end {ended.name}: {cause}" + (f" by {by}" if by else "")
+        case Evict(beneficiary=job, victims=victims, claim=claim, nodes=nodes):
+            whole = "".join(f" with {each.name}" for each in nodes)
+            names = " ".join(victim.name for victim in victims)
+            return f"evict {names} for {job.name} at {claim.node or claim.pool}{whole}"
+        case DropClaim(job=job):
+            return f"drop {job.name}"
+    return type(decision).__name__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    sentence: str
+    pools: tuple[Pool, ...] = (nodes_pool(),)
+    nodes: tuple[Node, ...] = ()
+    active: tuple[Job, ...] = ()
+    waiting: tuple[Job, ...] = ()
+    projects: tuple[Project, ...] = ()
+    users: tuple[User, ...] = ()
+    decided: Sequence[str] = ()
+    waits: dict[str, type[reasons.Reason]] = field(default_factory=dict)
+    wake_at: int | None = None
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            pools=self.pools,
+            nodes=self.nodes,
+            active=self.active,
+            waiting=self.waiting,
+            projects=self.projects,
+            users=self.users,
+        )
+
+
+def quota(name: str, slots: int, **fields: Any) -> Project:
+    return Project(name=name, quota={EVERYWHERE: Demand(slots=slots)}, **fields)
+
+
+LOW = on(runs("low"))
+FULL = tuple(on(runs(f"r{n}"), first=n) for n in range(4))
+
+CASES = [
+    Case(
+        sentence="without a node of its tenant, a node starts for it",
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
+    Case(
+        sentence="others of its tenant wait for that node, as many as it has GPUs for",
+        pools=(nodes_pool(1),),
+        waiting=tuple(asks(f"a{n}") for n in range(5)),
+        decided=["begin node-1 for a0"],
+        waits={"a1": reasons.NodeComing, "a3": reasons.NodeComing, "a4": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="sixty trials of one GPU start two nodes on two slots",
+        waiting=tuple(asks(f"a{n:02}") for n in range(60)),
+        decided=["begin node-1 for a00", "begin node-2 for a04"],
+    ),
+    Case(
+        sentence="another tenant gets a node of its own",
+        waiting=(asks("a"), asks("b", tenant="u")),
+        decided=["begin node-1 for a", "begin node-2 for b"],
+    ),
+    Case(
+        sentence="a job that fits beside others starts at once, on the GPUs that are free",
+        nodes=(node(),),
+        active=(on(runs("r"), first=1),),
+        waiting=(asks("a", 2),),
+        decided=["start a on n1 0,2"],
+    ),
+    Case(
+        sentence="the fullest node with room comes first",
+        pools=(nodes_pool(3),),
+        nodes=(node("n1"), node("n2"), node("n3")),
+        active=(on(runs("r")), on(runs("s"), "n2", gpus=2), on(runs("t"), "n3", gpus=3)),
+        waiting=(asks("a", 2), asks("b")),
+        decided=["start a on n2 2,3", "start b on n3 3"],
+    ),
+    Case(
+        sentence="a job that takes whole instances never starts on a node",
+        nodes=(node(),),
+        active=(LOW,),
+        waiting=(waits("a"), waits("b")),
+        decided=["start a"],
+        waits={"b": reasons.NoFreeSlots},
+    ),
+    Case(
+        sentence="no node of another tenant is used",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(LOW,),
+        waiting=(asks("a", tenant="u"),),
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="GPUs that come free are waited for, and kept from jobs behind",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(stops("s"), gpus=3), on(runs("r"), first=3)),
+        waiting=(asks("a", 2), asks("b", 2)),
+        waits={"a": reasons.NodeComing, "b": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="a node that is not ready keeps its GPUs for its claimant",
+        pools=(nodes_pool(1),),
+        nodes=(node(state=NodeState.STARTING),),
+        waiting=(claims("a", 2, since=1), asks("b", 2), asks("c", 1)),
+        waits={"a": reasons.NodeComing, "b": reasons.NodeComing, "c": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="once it is ready they start",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        waiting=(claims("a", 2, since=1), asks("b", 2)),
+        decided=["start a on n1 0,1", "start b on n1 2,3"],
+    ),
+    Case(
+        sentence="a claim to a node that is gone is given up before anything else",
+        waiting=(claims("a", 2),),
+        decided=["drop a"],
+    ),
+    Case(
+        sentence="no job starts on a node that drains",
+        pools=(nodes_pool(1),),
+        nodes=(node(state=NodeState.DRAINING),),
+        active=(LOW,),
+        waiting=(asks("a"),),
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="nor in a pool that is paused",
+        pools=(nodes_pool(1, state=PoolState.PAUSED),),
+        nodes=(node(),),
+        active=(LOW,),
+        waiting=(asks("a"),),
+        waits={"a": reasons.PoolClosed},
+    ),
+    # Ends.
+    Case(
+        sentence="a node without jobs stays for as long as the pool keeps it",
+        nodes=(node(idle=59_000),),
+        wake_at=NOW + 1_000,
+    ),
+    Case(sentence="then it ends", nodes=(node(idle=60_000),), decided=["end n1: keep_over"]),
+    Case(
+        sentence="also while others wait",
+        pools=(nodes_pool(1), pool("q", 1)),
+        nodes=(node(idle=60_000),),
+        active=(runs("r", at="q"),),
+        waiting=(waits("a", pools=("q",)),),
+        decided=["end n1: keep_over"],
+    ),
+    Case(
+        sentence="but not where a job comes to it at that moment",
+        nodes=(node(idle=60_000),),
+        waiting=(asks("a"),),
+        decided=["start a on n1 0"],
+    ),
+    Case(
+        sentence="a pool that keeps no nodes any more ends them",
+        pools=(nodes_pool(2, None),),
+        nodes=(node(idle=0),),
+        decided=["end n1: unneeded"],
+    ),
+    Case(
+        sentence="before SageMaker would end it, a node ends, and starts no job",
+        nodes=(node(leaves_at=NOW),),
+        active=(LOW,),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a", "end n1: longest_runtime"],
+    ),
+    Case(
+        sentence="a node without jobs ends for a job that needs its instance",
+        pools=(nodes_pool(1),),
+        nodes=(node(idle=1),),
+        waiting=(waits("a"),),
+        decided=["end n1: needed by a"],
+        waits={"a": reasons.SlotsComing},
+    ),
+    Case(
+        sentence="also for a job of another tenant",
+        pools=(nodes_pool(1),),
+        nodes=(node(idle=1),),
+        waiting=(asks("a", tenant="u"),),
+        decided=["end n1: needed by a"],
+    ),
+    Case(
+        sentence="not where a slot is free, and not for a job that lacks more than that",
+        pools=(nodes_pool(3),),
+        nodes=(node(idle=1),),
+        active=(runs("r"),),
+        waiting=(waits("a", slots=3, since=9), waits("b")),
+        decided=["start b"],
+    ),
+    Case(
+        sentence="of several the one without jobs for longest, and no more than are needed",
+        pools=(nodes_pool(3),),
+        nodes=(node("n1", idle=1), node("n2", idle=9), node("n3", idle=5)),
+        waiting=(waits("a", slots=2),),
+        decided=["end n2: needed by a", "end n3: needed by a"],
+    ),
+    Case(
+        sentence="nothing ends where what stops already is enough",
+        pools=(nodes_pool(2),),
+        nodes=(node(idle=1),),
+        active=(stops("s"),),
+        waiting=(waits("a"),),
+        waits={"a": reasons.SlotsComing},
+    ),
+    Case(
+        sentence="who is ahead takes the instance, even if it is a node for a job behind",
+        pools=(nodes_pool(1),),
+        nodes=(node(idle=1),),
+        waiting=(waits("a", since=9), asks("b")),
+        decided=["end n1: needed by a"],
+        waits={"b": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="and a job of the tenant that is ahead takes the node",
+        pools=(nodes_pool(1),),
+        nodes=(node(idle=1),),
+        waiting=(asks("b", since=9), waits("a")),
+        decided=["start b on n1 0"],
+        waits={"a": reasons.NoFreeSlots},
+    ),
+    # Victims.
+    Case(
+        sentence="lower ranks on one node are evicted, and no more than are needed",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=FULL,
+        waiting=(asks("a", 2, priority=5),),
+        decided=["evict r3 r2 for a at n1"],
+        waits={"a": reasons.NodeComing},
+    ),
+    Case(
+        sentence="never jobs on two nodes for one job",
+        pools=(nodes_pool(2),),
+        nodes=(node("n1"), node("n2")),
+        active=(
+            on(runs("r", priority=9), gpus=3),
+            on(runs("s"), first=3),
+            on(runs("t", priority=9), "n2", gpus=3),
+            on(runs("u"), "n2", first=3),
+        ),
+        waiting=(asks("a", 2, priority=5),),
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="of all nodes the least harm: less work lost there",
+        pools=(nodes_pool(2),),
+        nodes=(node("n1"), node("n2")),
+        active=(on(runs("r", since=50_000), gpus=4), on(runs("s", since=9_000), "n2", gpus=4)),
+        waiting=(asks("a", 1, priority=5),),
+        decided=["evict s for a at n2"],
+    ),
+    Case(
+        sentence="a job evicts on a node of its own rather than a whole instance",
+        pools=(nodes_pool(2),),
+        nodes=(node(),),
+        active=(*FULL, runs("whole", since=1)),
+        waiting=(asks("a", 1, priority=5),),
+        decided=["evict r3 for a at n1"],
+    ),
+    Case(
+        sentence="no job of equal rank, nor one that is not preemptible",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(
+            on(runs("r", preemptible=False), gpus=2),
+            on(runs("s", priority=5), first=2, gpus=2),
+        ),
+        waiting=(asks("a", 1, priority=5),),
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="for a whole instance all jobs of a node are evicted, and the node ends",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(LOW, on(runs("low2"), first=1)),
+        waiting=(waits("a", priority=5),),
+        decided=["evict low low2 for a at p with n1"],
+    ),
+    Case(
+        sentence="unless one of them may not be",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(LOW, on(runs("fixed", preemptible=False), first=1)),
+        waiting=(waits("a", priority=5),),
+        waits={"a": reasons.LowerRankedProtected},
+    ),
+    Case(
+        sentence="or has the same rank as the job",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(LOW, on(runs("high", priority=5), first=1)),
+        waiting=(waits("a", priority=5),),
+        waits={"a": reasons.NoFreeSlots},
+    ),
+    Case(
+        sentence="a min. runtime of one protects the node",
+        pools=(nodes_pool(1, min_runtime=20_000),),
+        nodes=(node(),),
+        active=(on(runs("old", since=50_000)), on(runs("new", since=5_000), first=1)),
+        waiting=(waits("a", priority=5),),
+        waits={"a": reasons.LowerRankedProtected},
+        wake_at=NOW + 15_000,
+    ),
+    Case(
+        sentence="a node where a job has just started is not evicted in the same plan",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(LOW,),
+        waiting=(asks("b", priority=9), waits("a", priority=5)),
+        decided=["start b on n1 1"],
+    ),
+    Case(
+        sentence="a job on a node that is evicted whole leaves nothing to others there",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(LOW,),
+        waiting=(waits("a", priority=5), asks("b")),
+        decided=["evict low for a at p with n1"],
+        waits={"b": reasons.NoGpusFree},
+    ),
+    # Claims.
+    Case(
+        sentence="GPUs owed to a claimant are not for others",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(stops("s"), gpus=2), on(runs("r", priority=9), first=2, gpus=2)),
+        waiting=(claims("a", 2, priority=5), asks("b", priority=5, since=9)),
+        waits={"a": reasons.NodeComing, "b": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="except for a job that outranks the claimant, whose claim then cannot be met",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(stops("s"), gpus=2), on(runs("r", priority=9), first=2, gpus=2)),
+        waiting=(claims("a", 2, priority=5), asks("b", priority=7)),
+        decided=["drop a"],
+    ),
+    # Quotas, shares and limits.
+    Case(
+        sentence="a node counts as one slot of its project, however many jobs are on it",
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")), on(runs("s", project="a"), first=1)),
+        waiting=(asks("b", project="a"), asks("c", 4, project="a")),
+        projects=(quota("a", 2, limit={EVERYWHERE: {"slots": 1}}), quota("b", 0)),
+        decided=["start b on n1 2"],
+        waits={"c": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="a node without jobs counts for nobody",
+        nodes=(node(project="a", idle=1),),
+        waiting=(waits("b", slots=2, project="b"),),
+        projects=(quota("a", 1), quota("b", 1)),
+        decided=["end n1: needed by b"],
+    ),
+    Case(
+        sentence="another project takes back the node of one beyond its share, whole",
+        nodes=(node("n1", project="a"), node("n2", project="a")),
+        active=(
+            on(runs("r", project="a", since=90_000)),
+            on(runs("s", project="a"), "n2"),
+            on(runs("t", project="a"), "n2", first=1),
+        ),
+        waiting=(waits("b", project="b"),),
+        projects=(quota("a", 1), quota("b", 1)),
+        decided=["evict s t for b at p with n2"],
+    ),
+    Case(
+        sentence="not of one within it",
+        nodes=(node("n1", project="a"), node("n2", project="a")),
+        active=(on(runs("r", project="a")), on(runs("s", project="a"), "n2")),
+        waiting=(waits("b", project="b"),),
+        projects=(quota("a", 2), quota("b", 0)),
+        waits={"b": reasons.ShareUsed},
+    ),
+    Case(
+        sentence="work that is never evicted makes its node count as such",
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")),),
+        waiting=(asks("b", project="a", preemptible=False),),
+        projects=(quota("a", 0), quota("b", 2)),
+        waits={"b": reasons.QuotaExceeded},
+    ),
+    Case(
+        sentence="a user's limit counts the user's own GPUs, a slot being those of an instance",
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(runs("r", person="ann"), gpus=2),),
+        waiting=(
+            asks("a", 2, person="ann", priority_class="NORMAL"),
+            asks("b", 1, person="ann", priority_class="NORMAL"),
+        ),
+        users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
+        decided=["start a on n1 2,3"],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
+def test_rule(case: Case):
+    planned = plan(case.snapshot(), NOW)
+    assert said(planned) == list(case.decided)
+    for name, kind in case.waits.items():
+        assert isinstance(planned.reasons[name], kind), planned.reasons[name]
+    if case.wake_at is not None:
+        assert planned.wake_at == case.wake_at

@@ -1,0 +1,106 @@
+"""Worlds with nodes on a virtual clock: who starts when, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slotq.errors import ScenarioError
+from slotq.simulate import Record, Scenario, load, simulate
+from slotq_core.model.nodes import NodeState
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import Plan
+
+NODES = {"gpus": 8, "keep": 600, "start_seconds": 180}
+
+
+def ran(jobs: list[dict[str, Any]], *, slots: int = 1, **world: Any) -> tuple[Record, list[str]]:
+    """The record of a run, and each state of each node with its moment (s)."""
+    seen: list[str] = []
+    states: dict[tuple[str, int], NodeState] = {}
+
+    def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
+        before = dict(states)
+        states.clear()
+        for node in snapshot.nodes:
+            states[node.name, node.generation] = node.state
+            if before.get((node.name, node.generation)) is not node.state:
+                seen.append(f"{now // 1000} {node.name} {node.state}")
+        seen.extend(
+            f"{now // 1000} {name} gone" for name, n in sorted(before.keys() - states.keys())
+        )
+
+    pool = {"name": "p", "capacity": slots, "stop_seconds": 5, "nodes": NODES}
+    scenario = Scenario.model_validate({"pools": [pool], "jobs": jobs, **world})
+    return simulate(scenario, watch), seen
+
+
+def job(name: str, at: int = 0, runtime: int = 100, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "submit_at": at, "runtime": runtime, **fields}
+
+
+def test_sixty_trials_of_one_gpu_run_sixteen_at_once_on_two_nodes():
+    record, seen = ran([job(f"t{n:02}", gpus=1) for n in range(60)], slots=2)
+    starts = sorted(record.started(f"t{n:02}")[0] // 1000 for n in range(60))
+    assert starts == [180] * 16 + [280] * 16 + [380] * 16 + [480] * 12
+    assert all(record.states[f"t{n:02}"][-1][1] == "completed" for n in range(60))
+    assert seen == [
+        "0 node-1 starting",
+        "0 node-2 starting",
+        "180 node-1 ready",
+        "180 node-2 ready",
+        "1180 node-1 gone",
+        "1180 node-2 gone",
+    ]
+
+
+def test_a_job_starts_at_once_on_a_node_that_is_there():
+    record, _ = ran([job("a", gpus=2, runtime=1_000), job("b", at=300, gpus=6)])
+    assert (record.started("a"), record.started("b")) == ([180_000], [300_000])
+
+
+def test_a_higher_rank_evicts_on_its_node_and_starts_after_the_stop():
+    record, _ = ran(
+        [
+            job("low", gpus=4, runtime=1_000),
+            job("other", gpus=4, runtime=1_000, priority=1),
+            job("high", at=300, gpus=4, priority=2),
+        ]
+    )
+    assert record.started("high") == [305_000]
+    assert (record.evictions("low"), record.evictions("other")) == (1, 0)
+    assert record.started("low") == [180_000, 405_000]
+
+
+def test_a_whole_instance_ends_a_node_without_jobs():
+    record, seen = ran([job("a", gpus=1), job("whole", at=400)])
+    assert record.started("whole") == [400_000]
+    assert seen[-2:] == ["180 node-1 ready", "400 node-1 gone"]
+
+
+def test_a_whole_instance_evicts_all_jobs_of_a_node_and_they_come_back():
+    low = [job(f"low{n}", gpus=1, runtime=1_000) for n in range(3)]
+    record, _ = ran([*low, job("whole", at=300, priority=1)])
+    assert record.started("whole") == [305_000]
+    assert [record.evictions(f"low{n}") for n in range(3)] == [1, 1, 1]
+    assert record.started("low2") == [180_000, 405_000 + 180_000]
+
+
+def test_projects_share_no_node_unless_the_pool_says_so():
+    projects = [{"name": name, "quota": 1} for name in "ab"]
+    jobs = [job("a", gpus=1, project="a"), job("b", gpus=1, project="b")]
+    _, apart = ran(jobs, slots=2, projects=projects)
+    assert apart[:2] == ["0 node-1 starting", "0 node-2 starting"]
+
+
+@pytest.mark.parametrize("extra", ["slots: 2", "demand: {slots: 1}", "running_since: 0, pool: p"])
+def test_a_job_with_gpus_takes_no_slots_and_runs_on_no_node_at_the_start(tmp_path, extra: str):
+    path = tmp_path / "world.yaml"
+    at = "" if "running" in extra else "submit_at: 0, "
+    path.write_text(
+        "pools: [{name: p, capacity: 2, nodes: {gpus: 8}}]\n"
+        f"jobs: [{{name: a, {at}gpus: 1, {extra}}}]\n"
+    )
+    with pytest.raises(ScenarioError, match="a job with gpus starts on a node"):
+        load(path)
