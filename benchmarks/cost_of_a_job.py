@@ -27,7 +27,7 @@ from benchmarks.live.engine import Engine
 from slotq.cost.bill import FILE, Counts
 from slotq_core.adapters.deployment_settings import PROJECT_METRICS_VARIABLE
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.names import training_job_name

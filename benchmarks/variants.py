@@ -13,8 +13,8 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.nodes import Node, NodeRules, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import PriorityClass, User

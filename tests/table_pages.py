@@ -20,7 +20,7 @@ import click
 from slotq.cli.main import SUMMARIES, cli
 from slotq_core.api.openapi import NUMBERS
 from slotq_core.api.routes import ROUTES
-from slotq_core.model.callers.access import NEEDED, Needed, Role
+from slotq_core.model.callers import NEEDED, Needed, Role
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.verbs import VERBS, Verb
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotq_core.admission.access import Permissions
-from slotq_core.model.callers.access import Access, Role
+from slotq_core.model.callers import Access, Role
 from tests.functional.account import Account
 from tests.functional.sharing import (
     MEMBER,

@@ -8,7 +8,8 @@ from typing import Any
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.nodes import Node, NodeRules, NodeState
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import NodeRules
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, NodeChange
 from tests.contract.worlds import NOW, S, a_pool, a_queue, an_attempt, commit, running, waits

@@ -92,8 +92,8 @@ def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:
 
 def test_a_resource_can_be_added_and_removed(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
-    demand = Demand(slots=1, gpus=8)
-    configure(store, a_pool("p5", capacity=Demand(slots=2, gpus=8)))
+    demand = Demand(slots=1, licences=8)
+    configure(store, a_pool("p5", capacity=Demand(slots=2, licences=8)))
     commit(store, completing(starts(store, "job1", demand=demand)))
     configure(store, a_pool("p5", 2))
     with pytest.raises(Conflict):

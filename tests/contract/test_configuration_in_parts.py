@@ -17,7 +17,7 @@ from slotq_core.adapters.dynamodb.layout import expressions
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse, Unavailable
-from slotq_core.model.callers.limits import NO_LIMITS
+from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, PoolState
 from slotq_core.model.projects import Project

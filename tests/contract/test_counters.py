@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb.layout.table import caller_key, job_key, limit
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.admission.caller_limits import MINUTE
 from slotq_core.errors import Conflict
-from slotq_core.model.callers.limits import CallerLimits, CallerUse, QueueUse, opener_mark
+from slotq_core.model.callers import CallerLimits, CallerUse, QueueUse, opener_mark
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counter

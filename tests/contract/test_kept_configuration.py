@@ -9,7 +9,7 @@ import pytest
 from slotq_core.adapters.dynamodb.layout.table import limits_key, pool_key, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
-from slotq_core.model.callers.limits import NO_LIMITS, NOTHING_USED, QueueUse
+from slotq_core.model.callers import NO_LIMITS, NOTHING_USED, QueueUse
 from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table, text
 from tests.contract.faults import before_the_next, on

@@ -14,7 +14,7 @@ from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest
 from slotq_core.lifecycle import move
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.model.projects import Project

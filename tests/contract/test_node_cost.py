@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.dynamodb_units import write_units
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.model.nodes import NodeRules
+from slotq_core.model.pools import NodeRules
 from tests.contract.by_hand import Table
 from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.keeping_nodes import (

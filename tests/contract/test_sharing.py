@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.initial_settings import take_in
 from slotq_core.admission.instance_contents import declared
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Prescription, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing, Subscription

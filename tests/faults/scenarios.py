@@ -24,8 +24,7 @@ from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.callers.access import Access
-from slotq_core.model.callers.limits import NO_LIMITS, Limits
+from slotq_core.model.callers import NO_LIMITS, Access, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool

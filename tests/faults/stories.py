@@ -6,7 +6,7 @@ from slotq.local.services.expressions import Item
 from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.items import write_in_parts
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
-from slotq_core.model.callers.limits import CallerLimits, Limits
+from slotq_core.model.callers import CallerLimits, Limits
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.sharing import SchedulerSettings, Sharing

@@ -38,7 +38,7 @@ from slotq_core.api.job_changes import amendment_of
 from slotq_core.errors import LimitReached, NameTaken, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Restore
-from slotq_core.model.callers.limits import NO_LIMITS, Limits
+from slotq_core.model.callers import NO_LIMITS, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import app
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import EVERYWHERE, Prescription, Project
 from slotq_core.model.sharing import Sharing

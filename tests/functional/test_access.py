@@ -10,7 +10,7 @@ import pytest
 import app
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.api.routes import METHODS
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import Sharing

@@ -16,7 +16,7 @@ from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
 from slotq_core import __version__
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of

@@ -10,7 +10,7 @@ import pytest
 
 import app
 from slotq_core.adapters.dynamodb.layout.table import SHARING_PREFIX
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import EVERYWHERE, Project
 from tests.functional.account import TABLE, Account, add_job, forget, sample

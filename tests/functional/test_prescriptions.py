@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import app
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.pools import CheckpointRule, Pool
 from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
@@ -364,9 +364,9 @@ def test_a_training_job_that_a_dead_handler_started_under_earlier_rules_goes_on(
     """The handler dies between SageMaker's answer and its confirmation, and the event is lost."""
     share()
     assert submit(account)[0] == 202
-    effects = type(app.manager()._effects)
+    observing = type(app.manager()._effects.observing)
     with monkeypatch.context() as dying:
-        dying.setattr(effects, "_created", _dies)
+        dying.setattr(observing, "created", _dies)
         with pytest.raises(_Death):
             app.manager().passes.run()
     assert len(account.plane.jobs()) == 1

@@ -14,7 +14,7 @@ from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.jobs import DynamoJobs
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Unavailable
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.ports.stored import NewJob

@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.api.routes import ROUTES
 from slotq_core.api.tags import LONGEST, SHORTEST, WITH_REPORTS
 from slotq_core.errors import Unavailable
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.operations.overview import Overview
 from tests.functional.account import TABLE, Account, add_job, sample
 from tests.functional.sharing import (

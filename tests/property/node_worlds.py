@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.nodes import Node, NodeRules, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan

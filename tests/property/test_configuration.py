@@ -7,8 +7,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from slotq_core.model.callers.access import Access
-from slotq_core.model.callers.limits import CallerLimits, CallerRule, Limits
+from slotq_core.model.callers import Access, CallerLimits, CallerRule, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import OnStall, Pool, PoolState

@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.admission.access import Membership, Permissions
 from slotq_core.errors import InvalidRequest, NotPermitted, ProjectNotAllowed
-from slotq_core.model.callers.access import NEEDED, Access, Action, Role
+from slotq_core.model.callers import NEEDED, Access, Action, Role
 from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.errors import InvalidRequest, NeverFits, NoSuchJob, TooLate, Unavailable
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Submission
 from slotq_core.model.projects import Project

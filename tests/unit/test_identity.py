@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import InvalidRequest, TooManyWaiting
-from slotq_core.model.callers.access import fits
+from slotq_core.model.callers import fits
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.status import JobFilter

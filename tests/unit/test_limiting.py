@@ -23,7 +23,7 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.model.callers.limits import (
+from slotq_core.model.callers import (
     NO_LIMITS,
     CallerLimits,
     CallerUse,

@@ -11,7 +11,7 @@ import pytest
 
 from slotq.simulate import load, simulate
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
-from slotq_core.model.callers.limits import NO_LIMITS
+from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState

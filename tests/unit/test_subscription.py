@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.admission.configuration.subscription import SettingsInUse, check
 from slotq_core.errors import Oversubscribed
-from slotq_core.model.callers.limits import NO_LIMITS
+from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Department, Project

@@ -35,7 +35,7 @@ from slotq_core.errors import (
     TooLate,
     TooManySubmissions,
 )
-from slotq_core.model.callers.limits import NO_LIMITS, QueueUse
+from slotq_core.model.callers import NO_LIMITS, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.pools import PoolHealth

@@ -11,8 +11,8 @@ import pytest
 from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.nodes import Node, NodeRules, NodeState
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import NodeRules, Pool, PoolState
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User

@@ -29,7 +29,7 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.callers.limits import NO_LIMITS
+from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool

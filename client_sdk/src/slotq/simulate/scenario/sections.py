@@ -27,8 +27,7 @@ from slotq_core import names
 from slotq_core.admission.instance_contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.nodes import NodeRules
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import NodeRules, Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.sections import PoolSection, Section

@@ -43,8 +43,7 @@ from typing import Any
 
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
-from slotq_core.model.callers.access import fits_everybody
-from slotq_core.model.callers.limits import Limits
+from slotq_core.model.callers import Limits, fits_everybody
 from slotq_core.model.notices import NotificationMode
 from slotq_core.model.pools import Pool
 from slotq_core.wire.limits_definition import limits_from

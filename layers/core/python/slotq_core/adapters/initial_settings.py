@@ -14,7 +14,7 @@ from typing import Any
 
 from slotq_core.adapters.deployment_settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
-from slotq_core.model.callers.limits import Limits
+from slotq_core.model.callers import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Settings
 from slotq_core.ports.store import Store

@@ -1,4 +1,4 @@
-"""Permissions: callers' roles in projects, against the table of rights (`model.callers.access`).
+"""Permissions: callers' roles in projects, against the table of rights (`model.callers`).
 
 Pure. `api.table` says which action each route is, and `operations.authorize` asks here.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from slotq_core.errors import InvalidRequest, NotPermitted, PriorityTooHigh, ProjectNotAllowed
-from slotq_core.model.callers.access import NEEDED, Action, Role
+from slotq_core.model.callers import NEEDED, Action, Role
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import NO_SHARING, Sharing

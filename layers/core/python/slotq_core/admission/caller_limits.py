@@ -17,14 +17,14 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.model.callers.access import fits
-from slotq_core.model.callers.limits import (
+from slotq_core.model.callers import (
     CallerLimits,
     CallerRule,
     CallerUse,
     Limits,
     OpenLine,
     QueueUse,
+    fits,
     opener_mark,
 )
 from slotq_core.model.jobs import Job, Workload

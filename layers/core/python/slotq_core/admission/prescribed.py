@@ -13,7 +13,7 @@ from typing import Any
 
 from slotq_core.errors import ForbiddenByProject, InvalidRequest
 from slotq_core.lifecycle import move
-from slotq_core.model.callers.access import Role, fits
+from slotq_core.model.callers import Role, fits
 from slotq_core.model.jobs import Job, JobState, Submission, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import APPROVAL, Prescription, Project

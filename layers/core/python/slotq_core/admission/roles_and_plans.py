@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.errors import PlanNotAllowed, RoleNotAllowed
-from slotq_core.model.callers.access import fits
+from slotq_core.model.callers import fits
 
 ROLE_FIELD = "RoleArn"
 PLAN_FIELD = "ResourceConfig.TrainingPlanArn"

@@ -20,7 +20,7 @@ from slotq_core.api.table.route import Route
 from slotq_core.api.tags import Question, Tags, tags_in
 from slotq_core.errors import Conflict, LimitReached, Refused, SlotQError, Unavailable
 from slotq_core.manager import QueueManager
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 from slotq_core.ports.surroundings import QueueVersion
 from slotq_core.wire.base import ErrorView, FaultView
 

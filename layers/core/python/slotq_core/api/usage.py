@@ -10,7 +10,7 @@ from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 from slotq_core.operations.usage.report import UsageCursor
 from slotq_core.operations.usage.timeline import Cursor
 from slotq_core.privacy.withholding import use_as_seen

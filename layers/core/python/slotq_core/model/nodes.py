@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from slotq_core.model.attempts import StopOrder
 from slotq_core.model.demand import Demand
-from slotq_core.timestamps import Duration, Moment
+from slotq_core.timestamps import Moment
 
 MOST_JOBS = 32
 """The most jobs that one node runs at once."""
@@ -27,28 +27,6 @@ class NodeState(StrEnum):
     """No job starts there any more. The node stops when its last job has ended."""
     STOPPING = "stopping"
     """The queue has ordered the agent to leave, or SageMaker to stop the training job."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeRules:
-    """How a pool keeps nodes."""
-
-    gpus: int = 0
-    """The GPUs of one instance; 0: as many as the pool's capacity says for each slot."""
-    keep: Duration = 600_000
-    """How long a node without jobs stays."""
-    shared: bool = False
-    """Whether jobs of different projects may share a node. Each job then counts its own amounts in
-    quotas and shares; else a node counts whole for its project while a job is on it."""
-    image: str = ""
-    """The container image for jobs that name none; empty: such a job takes a whole instance."""
-    role: str = ""
-    """The execution role for jobs that name none."""
-    subnets: tuple[str, ...] = ()
-    """The network for jobs that name none, with `security_groups`."""
-    security_groups: tuple[str, ...] = ()
-    gpu_ids: tuple[str, ...] = ()
-    """The GPUs' ids as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

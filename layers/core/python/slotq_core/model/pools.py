@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.nodes import NodeRules
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -110,6 +109,28 @@ def _setting(text: str, *, least: int = 0, most: int = LONGEST) -> Mapping[str, 
     """Metadata of a setting besides its name, type and default: the help of its option, and the
     bounds of a duration (ms)."""
     return {"help": text, "least": least, "most": most}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeRules:
+    """How a pool keeps nodes."""
+
+    gpus: int = 0
+    """The GPUs of one instance; 0: as many as the pool's capacity says for each slot."""
+    keep: Duration = 600_000
+    """How long a node without jobs stays."""
+    shared: bool = False
+    """Whether jobs of different projects may share a node. Each job then counts its own amounts in
+    quotas and shares; else a node counts whole for its project while a job is on it."""
+    image: str = ""
+    """The container image for jobs that name none; empty: such a job takes a whole instance."""
+    role: str = ""
+    """The execution role for jobs that name none."""
+    subnets: tuple[str, ...] = ()
+    """The network for jobs that name none, with `security_groups`."""
+    security_groups: tuple[str, ...] = ()
+    gpu_ids: tuple[str, ...] = ()
+    """The GPUs' ids as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

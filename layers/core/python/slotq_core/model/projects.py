@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slotq_core.model.callers.access import NO_ACCESS, Access
+from slotq_core.model.callers import NO_ACCESS, Access
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration
 

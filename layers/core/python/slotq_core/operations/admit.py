@@ -20,7 +20,7 @@ from slotq_core.errors import (
     QueueFull,
     Refused,
 )
-from slotq_core.model.callers.limits import (
+from slotq_core.model.callers import (
     NO_LIMIT,
     NOTHING_USED,
     CallerLimits,

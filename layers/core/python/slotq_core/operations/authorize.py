@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from slotq_core.admission.access import Permissions
 from slotq_core.errors import ConfigurationLost, NoSuchProject
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.configuration import StoredConfiguration

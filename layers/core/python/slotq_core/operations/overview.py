@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.caller_limits import counted_as, of_caller
-from slotq_core.model.callers.limits import CallerLimits, CallerUse
+from slotq_core.model.callers import CallerLimits, CallerUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import BudgetStatus, ShareStatus

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from slotq_core.model.callers.limits import Limits
+from slotq_core.model.callers import Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing

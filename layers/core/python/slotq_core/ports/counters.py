@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slotq_core.model.callers.limits import CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.model.callers import CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.model.jobs import Job
 
 

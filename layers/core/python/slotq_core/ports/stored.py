@@ -10,7 +10,7 @@ from typing import Protocol
 from slotq_core.errors import Conflict, NameTaken, Refused
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.callers.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
+from slotq_core.model.callers import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from slotq_core.model.callers.access import fits
+from slotq_core.model.callers import fits
 from slotq_core.model.sharing import NO_SHARING
 
 _SESSION = re.compile(

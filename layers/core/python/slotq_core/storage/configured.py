@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.admission.instance_contents import counting, declared
-from slotq_core.model.callers.limits import Limits
+from slotq_core.model.callers import Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.model.sharing import Sharing

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.callers.limits import Limits, QueueUse
+from slotq_core.model.callers import Limits, QueueUse
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel

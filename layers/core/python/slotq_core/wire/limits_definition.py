@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.callers.limits import NO_LIMITS, CallerLimits, CallerRule, Limits
+from slotq_core.model.callers import NO_LIMITS, CallerLimits, CallerRule, Limits
 
 MOST: Mapping[str, int] = {
     "waiting": 1_000_000,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from slotq_core.model.callers.limits import Limits
+from slotq_core.model.callers import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.timestamps import iso

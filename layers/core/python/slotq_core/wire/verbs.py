@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 from slotq_core.model.jobs import (
     ACTIVE_STATES,
     QUEUED_STATES,
@@ -65,7 +65,7 @@ class Verb:
     states: frozenset[JobState]
     """The jobs that the verb is for: those that options of the command select."""
     action: Action = Action.CHANGE
-    """The action that the caller needs the right to (`model.callers.access.NEEDED`)."""
+    """The action that the caller needs the right to (`model.callers.NEEDED`)."""
     takes: Takes = Takes.NOTHING
     metavar: str = ""
     """The argument in the command's usage."""

@@ -67,7 +67,7 @@ from slotq_core.errors import (
     Misconfigured,
     Unavailable,
 )
-from slotq_core.model.callers.limits import NO_LIMITS, NOTHING_USED, Limits
+from slotq_core.model.callers import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange

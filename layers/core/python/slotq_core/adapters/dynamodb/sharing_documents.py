@@ -25,7 +25,7 @@ from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import pool_of
 from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.errors import ConfigurationLost
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.notices import Digest, JobEvent, Notification, Receiver
 from slotq_core.model.pools import Pool

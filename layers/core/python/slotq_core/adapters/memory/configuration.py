@@ -9,7 +9,7 @@ from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
-from slotq_core.model.callers.limits import NO_LIMITS, Limits
+from slotq_core.model.callers import NO_LIMITS, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing

@@ -7,7 +7,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from slotq_core.model.callers.limits import (
+from slotq_core.model.callers import (
     NOTHING_USED,
     CallerLimits,
     CallerUse,

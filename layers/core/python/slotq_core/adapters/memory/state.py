@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.callers.limits import opener_mark
+from slotq_core.model.callers import opener_mark
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node

@@ -11,7 +11,7 @@ from slotq_core.api.table.route import (
     Returned,
     Route,
 )
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.status import MOST_LISTED
 

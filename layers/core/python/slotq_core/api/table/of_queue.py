@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.api.table.route import MOMENT, TEXT, Parameter, Returned, Route
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 from slotq_core.usage.amounts import BY
 
 _NEXT = Parameter(name="next", meaning="The `next` of the page before", schema=TEXT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.api.table.route import COUNT, DRY_RUN, SWITCH, TEXT, Parameter, Returned, Route
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 
 MOST_CHANGES = 100
 """The largest and the default `limit` of GET /changes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slotq_core.model.callers.access import Action
+from slotq_core.model.callers import Action
 
 if TYPE_CHECKING:
     from slotq_core.api.router import Answer
@@ -51,7 +51,7 @@ class Route:
     """`<name>` matches any one part."""
     method: str
     action: Action
-    """What it is to the caller's rights (`model.callers.access.NEEDED`). OPERATE is checked before
+    """What it is to the caller's rights (`model.callers.NEEDED`). OPERATE is checked before
     the handler runs; what concerns a job is checked where the job is known."""
     handler: Callable[[Handlers], Answer]
     operation: str

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.callers.limits import Limits
+from slotq_core.model.callers import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.wire.document import checks

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from slotq_core.model.callers.access import Access
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.notices import Notification
 from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Prescription, Project

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
-from slotq_core.model.callers.access import fits_everybody
+from slotq_core.model.callers import fits_everybody
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in

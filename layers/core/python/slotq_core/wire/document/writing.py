@@ -11,7 +11,7 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
-from slotq_core.model.callers.limits import NO_LIMITS, Limits
+from slotq_core.model.callers import NO_LIMITS, Limits
 from slotq_core.model.notices import JobEvent, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import (

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from slotq_core.model.callers.access import fits
+from slotq_core.model.callers import fits
 
 ANY = "*"
 """The pattern of every image and algorithm."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slotq_core.model.callers.access import fits
+from slotq_core.model.callers import fits
 from slotq_core.wire.training.field_paths import values_at
 
 BY_URI = (

@@ -23,7 +23,7 @@ from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.adapters.dynamodb.line_bounds import checked_line
 from slotq_core.errors import Conflict, Malformed
-from slotq_core.model.callers.limits import CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.model.callers import CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter

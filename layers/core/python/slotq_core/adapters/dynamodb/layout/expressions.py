@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slotq_core.model.callers.limits import opener_mark
+from slotq_core.model.callers import opener_mark
 
 Expression = dict[str, Any]
 """The expression arguments of one call, or of one action of a transaction."""

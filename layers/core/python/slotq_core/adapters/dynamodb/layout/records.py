@@ -23,10 +23,11 @@ from slotq_core.model.attempts import (
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
-from slotq_core.model.nodes import Node, NodeRules, NodeState
+from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import (
     CheckpointRule,
     MissingRight,
+    NodeRules,
     OnStall,
     Pool,
     PoolHealth,

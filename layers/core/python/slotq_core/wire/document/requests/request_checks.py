@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from slotq_core.model.callers.access import fits
+from slotq_core.model.callers import fits
 from slotq_core.wire.document.faults import DocumentFault, said
 from slotq_core.wire.document.requests.request_fields import TAGS, overlaps
 from slotq_core.wire.document.sections import ProjectSection, RequestsSection
