@@ -489,3 +489,11 @@ def test_rule(case: Case):
         assert isinstance(planned.reasons[name], kind), planned.reasons[name]
     if case.wake_at is not None:
         assert planned.wake_at == case.wake_at
+
+
+def test_jobs_of_a_node_that_cannot_be_read_are_left_alone():
+    """The store then counts the node's slot as foreign."""
+    there = nodes_pool(1, foreign=Demand(slots=1))
+    for waiting in (waits("w", priority=9), asks("w", priority=9)):
+        planned = plan(Snapshot(pools=(there,), active=(on(runs("a")),), waiting=(waiting,)), NOW)
+        assert said(planned) == []
