@@ -36,7 +36,7 @@ def request(name, *command):
             "InstanceCount": 1,
             "VolumeSizeInGB": 1,
         },
-        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
     }
 
 
