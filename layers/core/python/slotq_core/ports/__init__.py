@@ -12,6 +12,7 @@ configuration  pools, limits, sharing; the health of pools
 counters      the use of callers' limits
 usage         the record of attempts' use
 scripts       the reports of training scripts, and requests to them
+nodes         the documents that the queue and the agents of nodes exchange
 notices       messages on their way to people
 surroundings  when passes run, the clock, independent calls, and people
 """
