@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import threading
 from multiprocessing.connection import Connection
 from types import SimpleNamespace
 from typing import Any
@@ -36,14 +37,15 @@ class SharedClock:
 
 
 class FarService:
-    """The services at the other end of the pipe."""
+    """The services at the other end of the pipe. Several threads may ask."""
 
     def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
+        self._pipe, self._turn = pipe, threading.Lock()
 
     def ask(self, service: str, operation: str, request: Any) -> Any:
-        self._pipe.send((service, operation, request))
-        kind, content = self._pipe.recv()
+        with self._turn:
+            self._pipe.send((service, operation, request))
+            kind, content = self._pipe.recv()
         if kind == "refused":
             raise PlaneError(*content)
         if kind == "no answer":
