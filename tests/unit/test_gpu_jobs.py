@@ -19,10 +19,11 @@ from slotq_core.errors import (
     NeverFits,
     RoleNotAllowed,
 )
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import NodeRules, Pool
-from slotq_core.model.projects import Access, Prescription, Project
+from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.reasons.whole_instance import WholeCause, WholeInstance
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.privacy.identity import BY_DEFAULT
