@@ -83,6 +83,16 @@ def test_wrong_options_for_nodes(slotq, queue):
     assert "nodes.keeps" in done.stderr
 
 
+def test_the_list_has_gpus_and_nodes_where_there_are_any(slotq, queue):
+    assert "GPUS" not in slotq("ls").stdout
+    queue.script(job_view("job1", "running", pool="p5", node="node-1", gpus=2, gpu_ids=[0, 2]))
+    lines = [
+        line for line in slotq("ls", env={"COLUMNS": "200"}).stdout.splitlines() if line.strip()
+    ]
+    assert {"GPUS", "NODE"} < {*lines[0].split()}
+    assert any("node-1, GPUs 0 and 2" in line for line in lines)
+
+
 def test_a_job_says_where_it_runs_and_why_not_on_a_node(slotq, queue):
     text = "takes a whole instance, not GPUs of a node: it is a member of a gang"
     whole = ReasonView(code="whole_instance", text=text, numbers={})

@@ -149,10 +149,6 @@ class SharedJobView(BaseModel):
     preemptible: bool
     min_runtime: float
     retries: int
-    gpus: int = 0
-    """The GPUs of one node that the job takes; 0: whole instances."""
-    literal_paths: bool = False
-    """Whether the job has /opt/ml itself on its node."""
     project: str = ""
     group: str = ""
     """The group that the job was submitted with; empty: none."""
@@ -184,6 +180,10 @@ class JobView(SharedJobView):
     """Details beside the reason; only for a single waiting job."""
     pool: str | None = None
     """The pool that the job runs in, the first of several; None while it does not run."""
+    gpus: int = 0
+    """The GPUs of one node that the job takes; 0: whole instances."""
+    literal_paths: bool = False
+    """Whether the job has /opt/ml itself on its node."""
     node: str | None = None
     """The node of the pool that the job runs on; None: on whole instances, or not now."""
     gpu_ids: list[int] = Field(default=[])
