@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb.layout.records import read, write
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.dependencies import Predecessors
 from slotq_core.admission.nodes import IMAGE, NETWORK, ROLE, tenant_in, tenant_of
@@ -437,3 +438,23 @@ def test_a_cause_of_a_later_version_is_said_as_it_is() -> None:
     assert WholeCause.sentence("sharding") == "sharding"
     many = WholeInstance(causes=tuple(f"sharding c{number}" for number in range(12)))
     assert many.sentence().endswith("; and 2 more")
+
+
+def stored(job: Job) -> Job:
+    return Job(**{"person": job.person, **read(Job, write(job))})
+
+
+def test_what_an_earlier_version_stored_reads_as_before() -> None:
+    """Its items lack the attributes, and a job or a pool that uses none of this is written so."""
+    job, _ = submitted(request(Tags=None))
+    plain = pool("plain")
+    new = {"gpus", "literalPaths", "tenant", "wholeBecause", "nodes"}
+    assert not new & {*write(job), *write(plain)}
+    assert stored(job) == job
+    assert Pool(**read(Pool, write(plain))) == plain
+    for kept in (NODES, pool("full", FULL)):
+        assert Pool(**read(Pool, write(kept))) == kept
+    on_node, _ = submitted(request())
+    whole, _ = submitted(request(), pool("plain"))
+    for made in (on_node, whole, replace(on_node, literal_paths=True)):
+        assert stored(made) == made
