@@ -75,6 +75,8 @@ _OF_CHANNELS = frozenset(
     }
 )
 _OF_S3 = frozenset({"S3DataType", "S3Uri", "S3DataDistributionType"})
+_LISTED = 12
+"""The most pools in a message."""
 _SCRIPT = ("sagemaker_program", "sagemaker_submit_directory")
 """The hyperparameters by which the SDK names a script and its code."""
 
@@ -102,7 +104,7 @@ def able(pools: Sequence[Pool], gpus: int, every: Sequence[Pool]) -> list[Pool]:
     if found:
         return found
     sizes = ", ".join(f"{pool.name} has {_gpus_on(pool)}" for pool in pools)
-    larger = [pool for pool in every if _gpus_on(pool) >= gpus]
+    larger = [pool for pool in every if _gpus_on(pool) >= gpus][:_LISTED]
     fitting = "; enough has " + ", ".join(f"{p.name} ({p.instance_type})" for p in larger)
     raise NeverFits(
         f"the job needs {units(gpus, 'GPUs')} of one instance, more than those of its pools have: "
