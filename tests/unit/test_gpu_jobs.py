@@ -3,6 +3,7 @@ their pool."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +23,14 @@ from slotq_core.errors import (
 )
 from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.reasons.whole_instance import WholeCause, WholeInstance
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.privacy.identity import BY_DEFAULT
+from slotq_core.wire.groups.member_environment import as_member
 from slotq_core.wire.submission import parse_submission
 
 A_ROLE = "arn:aws:iam::123456789012:role/Train"
@@ -458,3 +461,14 @@ def test_what_an_earlier_version_stored_reads_as_before() -> None:
     whole, _ = submitted(request(), pool("plain"))
     for made in (on_node, whole, replace(on_node, literal_paths=True)):
         assert stored(made) == made
+
+
+@pytest.mark.parametrize(("tags", "gpus"), [(tagged("2"), 2), (None, None)])
+def test_a_member_of_a_gang_is_told_the_gpus_that_it_asked_for(
+    tags: list[Any] | None, gpus: int | None
+) -> None:
+    body = request(Tags=tags)
+    job, _ = submitted(body, in_gang=True)
+    group = Group(name="g", members=("a",))
+    variables = as_member(body, job, group, rendezvous="", started=["a"])["Environment"]
+    assert json.loads(variables["SLOTQ_RESOURCES"]).get("gpus") == gpus
