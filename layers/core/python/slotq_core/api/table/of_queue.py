@@ -89,6 +89,7 @@ QUEUE_ROUTES = (
         action=Action.LOOK,
         handler=lambda of: of.queue.nodes,
         operation="listNodes",
+        tagged=True,
         summary="Show the nodes: the instances that pools keep, and the jobs on their GPUs",
         description="Jobs that the caller may not see have no names.",
         returns=(Returned(meaning="The nodes, by pool", model="NodesView"),),
