@@ -55,6 +55,7 @@ PATCH  /jobs/<name>         404    403    404   200   403    200   200
 DELETE /jobs/<name>         404    403    404   200   403    200   200
 GET    /jobs/<name>/request 404    200    404   whole 200    200   200
 GET    /pools               200    200    200   200   200    200   200
+GET    /nodes               200    200    200   200   200    200   200
 PATCH  /pools/<name>        403    403    403   403   403    403   200
 DELETE /pools/<name>        403    403    403   403   403    403   400
 GET    /limits              200    200    200   200   200    200   200

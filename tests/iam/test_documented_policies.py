@@ -28,6 +28,7 @@ LOOKS = {
     "GET /groups",
     "GET /groups/<name>",
     "GET /pools",
+    "GET /nodes",
     "GET /projects",
     "GET /quota",
     "GET /configuration",

@@ -29,6 +29,7 @@ MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
     "submitter", "digest", "version", "depends_on", "followed", "metrics", "gpus", "tenant",
+    "literal_paths", "whole_because",
 }  # fmt: skip
 """Fields of a job that no decision of the policy rests on; and of nodes, which the queue snapshot
 does not show yet."""

@@ -195,8 +195,12 @@ def setting(value: object) -> str:
             return "none"
         case bool():
             return "yes" if value else "no"
-        case dict():
+        case dict() if all(isinstance(amount, int) for amount in value.values()):
             return _amounts(value) or "none"
+        case dict():
+            return ", ".join(f"{key} {setting(own)}" for key, own in value.items() if own) or "none"
+        case list():
+            return " ".join(map(str, value)) or "none"
     return str(value)
 
 

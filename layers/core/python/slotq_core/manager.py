@@ -211,6 +211,7 @@ class QueueManager:
             self._wake,
             permissions=self.authorizer.under,
             notification_mode=self._notification_mode,
+            roles=self._roles,
         )
 
     @cached_property

@@ -27,7 +27,6 @@ from slotq.simulate.scenario.sections import (
     ChangeSpec,
     GroupSpec,
     JobSpec,
-    NodesSpec,
     WhySpec,
 )
 from slotq_core.admission.instance_contents import counting
@@ -198,7 +197,6 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 def _keys() -> Keys:
     deeper: dict[str, type[Section]] = {
         "pools.changes": ChangeSpec,
-        "pools.nodes": NodesSpec,
         "expect.why": WhySpec,
     }
     return {"": Scenario, **deeper, **SECTIONS}

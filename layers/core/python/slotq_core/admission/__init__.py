@@ -7,6 +7,7 @@ requirements    what a demand takes from a pool, and which properties it require
 instance_contents  what instances contain: GPUs, vCPUs and memory, for demands, pools and quotas
 dependencies    jobs that come after others
 groups          groups: every member, then the whole; gangs that could never start
+nodes           jobs that ask for GPUs of a node: which may run there, and whose node it is
 checkpoints     preemptible jobs without checkpoints
 user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits

@@ -43,7 +43,7 @@ from slotq_core.wire.groups.members import MOST_JOBS, BatchBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
-from slotq_core.wire.views import about, jobs, pools, usage
+from slotq_core.wire.views import about, jobs, nodes, pools, usage
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
@@ -58,6 +58,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     jobs.JobView,
     jobs.QueueView,
     pools.PoolsView,
+    nodes.NodesView,
     wire_configuration.PoolBody,
     wire_configuration.LimitsBody,
     wire_configuration.LimitsView,

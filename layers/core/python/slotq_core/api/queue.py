@@ -33,6 +33,22 @@ class QueueRoutes:
         text = view.model_dump_json(exclude_defaults=True)
         return Response(status=int(HTTPStatus.OK), body=text, has_reports=bool(queue.etas))
 
+    def nodes(self) -> Response:
+        from slotq_core.wire.views.nodes import NodesView, node_view  # Few queues have nodes.
+
+        found = self._manager().queue_snapshots.nodes(to=self._request.caller())
+        views = [
+            node_view(
+                status.node,
+                status.pool,
+                jobs=status.jobs,
+                claimants=status.claimants,
+                sees=status.sees,
+            )
+            for status in found
+        ]
+        return json_answer(HTTPStatus.OK, NodesView(nodes=views))
+
     def about(self) -> Response:
         view = AboutView(slotq=__version__, caller=self._request.caller(), dry_runs=True)
         return json_answer(HTTPStatus.OK, view)

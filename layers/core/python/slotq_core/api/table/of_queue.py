@@ -84,6 +84,18 @@ QUEUE_ROUTES = (
         errors=(400, 403, 409),
     ),
     Route(
+        path="/nodes",
+        method="GET",
+        action=Action.LOOK,
+        handler=lambda of: of.queue.nodes,
+        operation="listNodes",
+        tagged=True,
+        summary="Show the nodes: the instances that pools keep, and the jobs on their GPUs",
+        description="Jobs that the caller may not see have no names.",
+        returns=(Returned(meaning="The nodes, by pool", model="NodesView"),),
+        errors=(403,),
+    ),
+    Route(
         path="/version",
         method="GET",
         action=Action.LOOK,

@@ -40,6 +40,7 @@ _FORMS: Mapping[str, _Form] = {
     "Duration": _Form(seconds, milliseconds),
     "Demand": _Form(lambda demand: dict(demand.items()), Demand),
     "tuple[str, ...]": _Form(list, tuple),
+    "tuple[int, ...]": _Form(list, tuple),
     "tuple[Moment, ...]": _Form(
         lambda moments: [*map(iso, moments)], lambda texts: tuple(map(from_iso, texts))
     ),

@@ -45,6 +45,30 @@ class PoolHealthView(BaseModel):
     """Rights that the queue or an execution role lacks in the pool."""
 
 
+class VpcView(BaseModel):
+    subnets: list[str]
+    security_groups: list[str]
+
+
+class NodeRulesView(BaseModel):
+    """How a pool keeps nodes."""
+
+    gpus: int
+    """The GPUs of one instance."""
+    keep: int
+    """How long a node without jobs stays, in seconds."""
+    share: str
+    """Whose jobs share a node: those of one `project`, or of the whole `pool`."""
+    image: str
+    """The container image of jobs that name none; empty: none."""
+    role: str
+    """The execution role of jobs that name none; empty: none."""
+    vpc: VpcView
+    """The network of jobs that name none."""
+    gpu_ids: list[str]
+    """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
+
+
 class PoolSettingsView(BaseModel):
     """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
 
@@ -85,6 +109,8 @@ class PoolSettingsView(BaseModel):
     given a place for them; `require`: it is refused."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
+    nodes: NodeRulesView | None = None
+    """How the pool keeps nodes; None: every job takes whole instances."""
 
 
 class PoolView(BaseModel):
