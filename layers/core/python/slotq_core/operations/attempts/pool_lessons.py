@@ -73,6 +73,15 @@ class Lessons:
         """Record that a node got its instance."""
         return self._of_pool(pool, after_a_start)
 
+    def of_missing_instances(self, pool: str, message: str) -> bool:
+        """Record that SageMaker had no instance for a node in time."""
+        now, known = self._clock.now(), _Known(self._health)
+        is_new = known.learn_of_pool(
+            pool, lambda pool: after_capacity_error(pool, now=now, message=message)
+        )
+        known.keep()
+        return is_new
+
     def of_failed_agent(self, node: Node, image: str, message: str) -> bool:
         """Record that the image of a node could not run the agent."""
         now = self._clock.now()

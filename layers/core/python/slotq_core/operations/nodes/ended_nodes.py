@@ -119,7 +119,7 @@ class EndedNodes:
             change, attempt = started
             self._lessons.take([(copied(change, ended=attempt), ending.answer)])
         if ending.agent_failed:
-            self._lessons.of_failed_agent(node, self._image(node), ending.message)
+            self._lessons.of_failed_agent(node, self.image(node), ending.message)
         return True
 
     def _on(self, node: Node) -> list[Job]:
@@ -151,7 +151,7 @@ class EndedNodes:
         )
         return Change(before=job, after=ended.job), ended.attempt
 
-    def _image(self, node: Node) -> str:
+    def image(self, node: Node) -> str:
         """The image of the node's tenant; empty: not known any more."""
         with suppress(NoSuchJob, NotUnderstood):
             request = Reads(self._store).request(node.started_for)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, RightMissing, SlotQError, Unavailable
 from slotq_core.lifecycle import copied
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
@@ -32,7 +32,14 @@ from slotq_core.operations.nodes.ended_nodes import (
 )
 from slotq_core.operations.nodes.node_news import NodeNews
 from slotq_core.operations.nodes.node_steps import busy_nodes
-from slotq_core.operations.nodes.node_stops import DueStop, due_stop, due_stops, is_over, with_stop
+from slotq_core.operations.nodes.node_stops import (
+    FIRST_REPORT,
+    DueStop,
+    due_stop,
+    due_stops,
+    is_over,
+    with_stop,
+)
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
@@ -157,7 +164,18 @@ class NodeEffects:
         self._store.decisions.commit(
             [], nodes=[NodeChange(before=node, after=after, empty=stop.empty)]
         )
+        if node.state is NodeState.STARTING:
+            self._learn(node, stop.order)
         return copied(after, version=node.version + 1)
+
+    def _learn(self, node: Node, order: StopOrder) -> None:
+        """Record why a node did not become ready in time, before the next plan starts another."""
+        if order.cause is StopCause.STALLED:
+            message = f"its agent did not report within {FIRST_REPORT // 60_000} minutes"
+            self._lessons.of_failed_agent(node, self._ended.image(node), message)
+        elif order.cause is StopCause.NO_CAPACITY:
+            message = f"pool {node.pool} had no instances for node {node.name} in time"
+            self._lessons.of_missing_instances(node.pool, message)
 
     # --- create ---
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from slotq_core.errors import Conflict
 from slotq_core.lifecycle import copied
-from slotq_core.model.attempts import StopCause
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.names import token_in_tags
 from slotq_core.operations.attempts.observing import Observed, failure
 from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.nodes.ended_nodes import EndedNodes, NodeEnding
-from slotq_core.operations.nodes.node_stops import FIRST_REPORT, LAST_CALL
+from slotq_core.operations.nodes.node_stops import LAST_CALL
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import NodeChange
@@ -57,10 +57,8 @@ class NodeNews:
         """End a node whose training job does not exist: somebody has deleted it. Returns whether
         this handler did it."""
         message = f"its training job {node.training_job} is no longer in SageMaker"
-        of_job = None if _was_ready(node) else Ending.FAULT
-        return self._ended.end(
-            node, NodeEnding(message=message, of_job=(lambda _: of_job) if of_job else None)
-        )
+        starts = node.state is NodeState.STARTING
+        return self._ended.end(node, NodeEnding(message=message, of_job=_fault if starts else None))
 
     def _lives(self, node: Node, seen: Observation) -> Observed:
         found: Node | None = node
@@ -92,16 +90,14 @@ class NodeNews:
     def _ending(self, node: Node, seen: Observation) -> NodeEnding:
         """What the end of the training job means."""
         message = without_secrets(seen.message, {"Environment": {"token": node.token}})
-        if _was_ready(node):
+        if node.state is not NodeState.STARTING:  # What a stop means was learned with its order.
             return NodeEnding(message=message, at=seen.at)
-        if node.state is NodeState.STOPPING and node.stop is not None:
-            return _of_stopped_start(node, node.stop.cause, message, seen.at)
         answer = CallResult(
             verdict=seen.verdict, message=message, quota=seen.quota, action=seen.action
         )
         ran = node.running_since is not None or seen.running_since is not None
         if seen.phase is Phase.STOPPED:  # By a person. A node that starts at once would be, too.
-            return NodeEnding(message=message, at=seen.at, of_job=lambda _: Ending.FAULT)
+            return NodeEnding(message=message, at=seen.at, of_job=_fault)
         if seen.phase is Phase.COMPLETED or (ran and seen.verdict in _BY_ITSELF):
             said = message or "its agent ended without a report"
             return NodeEnding(message=said, at=seen.at, agent_failed=True)
@@ -113,18 +109,5 @@ class NodeNews:
         )
 
 
-def _was_ready(node: Node) -> bool:
-    """Whether the agent has ever run, as far as the record shows."""
-    return node.state is not NodeState.STARTING and node.reports > 0
-
-
-def _of_stopped_start(node: Node, cause: StopCause, message: str, at: int) -> NodeEnding:
-    """The end of a node that the queue stopped before it was ready."""
-    if cause is StopCause.STALLED:
-        silent = f"its agent did not report within {FIRST_REPORT // 60_000} minutes"
-        return NodeEnding(message=message or silent, at=at, agent_failed=True)
-    if cause is StopCause.NO_CAPACITY:
-        said = f"pool {node.pool} had no instances for it in time"
-        refused = CallResult(verdict=Verdict.BACK_OFF, message=said)
-        return NodeEnding(message=said, at=at, answer=refused, of_job=lambda _: Ending.NO_CAPACITY)
-    return NodeEnding(message=message, at=at)
+def _fault(_: Attempt) -> Ending:
+    return Ending.FAULT
