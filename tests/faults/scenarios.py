@@ -142,6 +142,11 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
+def submit_for_node(at: float, job: str, gpus: int = 1) -> Step:
+    """A job that asks for GPUs of a node."""
+    return Step(at, f"submit {job}", lambda world: world.submit_for_node(job, gpus), "submit", job)
+
+
 def submit_group(at: float, name: str, *jobs: str, **rules: Any) -> Step:
     """A group of these jobs. The first stands for them all."""
 

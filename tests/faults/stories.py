@@ -9,6 +9,7 @@ from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
 from slotq_core.model.callers import CallerLimits, Limits
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
+from slotq_core.model.pools import NodeRules
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
@@ -48,6 +49,7 @@ from tests.faults.scenarios import (
     submit,
     submit_as,
     submit_batch,
+    submit_for_node,
     submit_group,
     submit_hostile,
     submit_wide,
@@ -84,6 +86,8 @@ WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 """SageMaker cannot assume it for a while."""
 
 
+NODES = NodeRules(gpus=2, keep=60_000)
+
 FOR_EVER = {name: Work(runtime=None, stop=5_000) for name in "abc"}
 FAILS = Work(runtime=60_000, fails_after=30_000)
 
@@ -94,6 +98,22 @@ STORIES: tuple[Scenario, ...] = (
         (submit(1, "a"), submit(2, "b"), submit(3, "c")),
         done("a", "b", "c"),
         pools=(pool(slots=2),),
+    ),
+    Scenario(
+        "a_node_is_refused_once_and_never_reports",
+        (submit_for_node(1, "a"), submit_for_node(2, "b")),
+        done("a", "b"),
+        pools=(pool(slots=2, nodes=NODES),),
+        work={"node:p/node-1": Work(stop=5_000)},
+        knobs={"refuse_creates": 1},
+    ),
+    Scenario(
+        "a_node_outlives_its_job",
+        (submit_for_node(1, "a", 2), cancel(30, "a")),
+        {"a": S.CANCELLED},
+        pools=(pool(slots=1, nodes=NODES),),
+        work={"node:p/node-1": Work(stop=5_000)},
+        knobs={"start_seconds": 60.0},
     ),
     Scenario(
         "a_pool_shrinks_and_grows",

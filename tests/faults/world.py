@@ -46,6 +46,7 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
 from slotq_core.operations.bulk import ChangeOutcome, NotReached
 from slotq_core.operations.jobs.batches import NewMember
+from slotq_core.ports.stored import Change
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
@@ -53,6 +54,7 @@ from tests.faults.clients import (
     Container,
     GatedClient,
     LambdaClient,
+    Launches,
     LeaselessStore,
     S3Client,
     SqsClient,
@@ -216,6 +218,20 @@ class World:
             self.accepted.add(name)
             if name not in self.watch.jobs:
                 self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
+
+        self._user(f"submit {name}", ask, tries)
+
+    def submit_for_node(self, name: str, gpus: int = 1, *, tries: int = 3) -> None:
+        """A user's request for GPUs of a node. Admission does not know such requests: a handler
+        that dies in between leaves a job that takes a whole instance."""
+        submission, wanted = parse_submission(json.dumps(request(name)))
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            job = manager.submissions.submit(submission, wanted, submitter="ann").job
+            self.accepted.add(name)
+            if job.attempts == 0 and job.waits and not job.gpus:
+                after = replace(job, gpus=gpus, tenant="tenant")
+                manager._store.decisions.commit([Change(before=job, after=after)])
 
         self._user(f"submit {name}", ask, tries)
 
@@ -585,6 +601,7 @@ class World:
                 lambda: lambdas, "slotq", MessageAlarm(lambda: sqs, WAKES, self.clock)
             ),
             scripts=S3Scripts(clock=self.clock, make_client=lambda: s3),
+            documents=Launches(),
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:

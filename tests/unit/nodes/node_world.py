@@ -18,6 +18,7 @@ from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.nodes.ended_nodes import EndedNodes
 from slotq_core.operations.nodes.node_effects import NodeEffects
+from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.nodes import Document, Launch
 from slotq_core.ports.stored import Change, NodeChange
 from tests.queue_world import QueueWorld, pool
@@ -86,6 +87,10 @@ class NodeWorld(QueueWorld):
             effects = effects_of(manager)
             vars(effects)["nodes"] = self._hearing(effects)
         return manager
+
+    def another_reconciler(self) -> Reconciler:
+        effects = effects_of(self.another_manager())
+        return Reconciler(self.store, self.training(), self.clock, effects)
 
     def _hearing(self, effects: Effects) -> NodeEffects:
         """The effects with orders and reports, as the queue wires them."""
