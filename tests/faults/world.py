@@ -173,6 +173,7 @@ class World:
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
+        self._tokens = itertools.count(1)
         self._running = 0
         """How many invocations run."""
         store = DynamoStore(self.dynamo, TABLE)
@@ -499,8 +500,8 @@ class World:
         self.clock.set(max(self.clock.now(), until))
 
     def go_until_over(self, *, hours: float = 3) -> None:
-        """Until every job has ended, its end is handed on and only ticks remain, or a promise is
-        broken."""
+        """Until every job and every node has ended, each end is handed on and only ticks remain, or
+        a promise is broken."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -510,7 +511,9 @@ class World:
         jobs = self.watch.jobs.values()
         quiet = all(due.label == "tick" for due in self._due)
         ended = all(job.terminal and not job.followed for job in jobs)
-        return quiet and ended and not self.watch.openings and not self.ours_live()
+        if not (quiet and ended) or self.watch.openings:
+            return False
+        return not (self.ours_live() or self.watch.nodes())
 
     def forget_retries(self) -> None:
         """Drop all retries and every event that is in flight."""
@@ -602,6 +605,7 @@ class World:
             ),
             scripts=S3Scripts(clock=self.clock, make_client=lambda: s3),
             documents=Launches(),
+            new_token=lambda: f"token {next(self._tokens)}",
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:

@@ -211,3 +211,8 @@ class _Nodes(dict[str, Work]):
 def effects_of(manager: QueueManager) -> Effects:
     found: Effects = vars(manager)["_effects"]
     return found
+
+
+def few_changes(world: NodeWorld, most: int) -> None:
+    """Let a transaction hold at most so many changes of jobs."""
+    vars(world.store.decisions)["_most_changes"] = most

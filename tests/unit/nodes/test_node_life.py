@@ -27,7 +27,14 @@ from slotq_core.operations.nodes.node_stops import (
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import NODE_MAX_RUNTIME, Observation, Phase, Verdict
 from tests.queue_world import INSTANCE_TYPE, ROLE
-from tests.unit.nodes.node_world import LEASE, TENANT, NodeWorld, effects_of, nodes_pool
+from tests.unit.nodes.node_world import (
+    LEASE,
+    TENANT,
+    NodeWorld,
+    effects_of,
+    few_changes,
+    nodes_pool,
+)
 
 CREATE = "CreateTrainingJob"
 
@@ -450,6 +457,7 @@ def test_the_last_jobs_of_a_node_end_before_sagemakers_longest_runtime():
     node = world.ready()
     world.puts_on(node, "job1", 0)
     world.changed(world.node(), state=NodeState.DRAINING)
+    assert node.leaves_at is not None
     last = node.leaves_at + LAST_CALL - LAST_ORDER
     world.clock.set(last - 1)
     world.report(world.node(), number=2)
@@ -508,7 +516,7 @@ def test_a_node_with_more_jobs_than_one_transaction_holds_ends_in_parts():
     world.ready()
     for number in range(6):
         world.puts_on(world.node(), f"job{number + 1}", number)
-    world.store.decisions._most_changes = 4
+    few_changes(world, 4)
     world.manager.observe(ended(world))
     assert world.nodes() == []
     assert {world.job(f"job{number + 1}").state for number in range(6)} == {JobState.BACKOFF}

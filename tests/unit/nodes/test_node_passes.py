@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import ConditionFalse, Conflict
+from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.operations.passes import AHEAD
 from slotq_core.ports.stored import Change, NodeChange
-from tests.unit.nodes.node_world import NodeWorld, nodes_pool
+from tests.unit.nodes.node_world import NodeWorld, few_changes, nodes_pool
 
 ANN = Access(members=("ann",))
 
@@ -80,7 +81,7 @@ def test_an_eviction_in_several_transactions_drains_first():
     for number in range(6):
         world.puts_on(world.node(), f"low{number + 1}", number)
     world.submit("high", priority=9)
-    world.store.decisions._most_changes = 3
+    few_changes(world, 3)
     result = world.manager.passes.run()
     assert result.troubles == ()
     assert {world.job(f"low{number + 1}").state for number in range(6)} == {JobState.PREEMPTED}
@@ -166,11 +167,9 @@ def test_a_job_in_projects_gives_its_node_its_project():
     sharing = world.store.configuration.read().sharing
     from dataclasses import replace
 
-    shared = replace(
-        sharing, projects=(Project(name="vision", quota={EVERYWHERE: Demand(slots=1)}, access=ANN)
-    )
+    project = Project(name="vision", quota={EVERYWHERE: Demand(slots=1)}, access=ANN)
     world.store.configuration.change(
-        world.store.configuration.read().pools, who="t", now=world.clock.now(), sharing=shared
+        sharing=replace(sharing, projects=(project,)), who="test", now=world.clock.now()
     )
     node = world.starts(project="vision")
     assert node.project == "vision"

@@ -6,6 +6,7 @@ once. After a conflict a manager loads again. Passes make the decisions (`passes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -68,12 +69,14 @@ class QueueManager:
         notification_mode: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
         documents: NodeDocuments | None = None,
+        new_token: Callable[[], str] | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
         script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
         this deployment sends notifications. `at_once` stores several members of a group at once;
-        the store uses another one. `documents`: those of nodes; without them no node starts."""
+        the store uses another one. `documents`: those of nodes; without them no node starts.
+        `new_token` makes the secret token of a node; None: by chance."""
         self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
@@ -94,6 +97,7 @@ class QueueManager:
             notifier=notifier,
             effects=self._effects,
             poisons=self._poisons,
+            new_token=new_token,
         )
         self._admitter = Admitter(store, clock)
         self._operators = operators

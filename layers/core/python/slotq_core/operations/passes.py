@@ -9,7 +9,7 @@ After a conflict, a pass loads and plans again. It excludes what is refused perm
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
@@ -109,8 +109,17 @@ class Passes:
     """Runs passes over the ports."""
 
     def __init__(
-        self, *, store: Store, clock: Clock, notifier: Notifier, effects: Effects, poisons: Poisons
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        notifier: Notifier,
+        effects: Effects,
+        poisons: Poisons,
+        new_token: Callable[[], str] | None = None,
     ) -> None:
+        """`new_token` makes the secret token of a node; None: by chance."""
+        self._new_token = new_token
         self._store = store
         self._clock = clock
         self._notifier = notifier
@@ -301,7 +310,10 @@ class Passes:
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
         conditions = _Conditions(
-            versions=versions, group_decisions=world.group_decisions, snapshot=world.snapshot
+            versions=versions,
+            group_decisions=world.group_decisions,
+            snapshot=world.snapshot,
+            new_token=self._new_token,
         )
         applied = _Applied()
         left = deque(decisions)
@@ -531,6 +543,8 @@ class _Conditions:
     group_decisions: int
     snapshot: Snapshot
     """As loaded."""
+    new_token: Callable[[], str] | None
+    """Makes the token of a node; None: by chance."""
     known: bool = True
     """False after a decision in parts: others may have changed its ledgers in between."""
     _node_steps: NodeSteps | None = None
@@ -540,10 +554,13 @@ class _Conditions:
         """What the decisions change about nodes."""
         if self._node_steps is None:
             # Most queues have no nodes, and no cold start should pay for them.
-            from slotq_core.operations.nodes.node_steps import NodeSteps, busy_nodes
+            from slotq_core.operations.nodes.node_steps import NodeSteps, busy_nodes, by_chance
 
-            pools = {pool.name: pool for pool in self.snapshot.pools}
-            self._node_steps = NodeSteps(pools=pools, busy=busy_nodes(self.snapshot.active))
+            self._node_steps = NodeSteps(
+                pools={pool.name: pool for pool in self.snapshot.pools},
+                busy=busy_nodes(self.snapshot.active),
+                new_token=self.new_token or by_chance,
+            )
         return self._node_steps
 
     def seen(self, pools: Sequence[str]) -> dict[str, int]:

@@ -27,7 +27,7 @@ NewToken = Callable[[], str]
 """Returns a new secret token each time."""
 
 
-def new_token() -> str:
+def by_chance() -> str:
     """Return 64 random hexadecimal digits."""
     return token_hex(32)
 
@@ -46,7 +46,7 @@ class NodeSteps:
     pools: Mapping[str, Pool]
     busy: AbstractSet[NodeName]
     """The nodes that jobs were on when the plan was made."""
-    new_token: NewToken = new_token
+    new_token: NewToken
 
     def changes(
         self, decision: Decision, versions: Mapping[str, int], now: int
