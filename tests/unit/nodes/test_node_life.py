@@ -18,10 +18,10 @@ from slotq_core.model.nodes import NodeState
 from slotq_core.names import is_legal, node_training_job, token_in_tags
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.operations.nodes.node_stops import (
-    FIRST_REPORT,
     LAST_CALL,
     LAST_ORDER,
     LEAVE_WITHIN,
+    READY_WITHIN,
     SILENCE_MARGIN,
 )
 from slotq_core.ports.stored import Change
@@ -370,11 +370,11 @@ def test_a_node_that_never_reports_ends():
     world = NodeWorld()
     world.starts()
     world.deliver()
-    world.later(FIRST_REPORT / 1000)
+    world.later(READY_WITHIN / 1000)
     assert world.node().state is NodeState.STARTING
     world.later(1)
     (failed,) = world.store.health.pool("p").health.failed_nodes
-    assert failed.message == "its agent did not report within 15 minutes"
+    assert failed.message == "its agent was not ready within 15 minutes"
     assert world.nodes() == []
     assert world.job("job1").attempt.node == ""
     assert world.plane.calls[CREATE] == 2

@@ -33,7 +33,7 @@ from slotq_core.operations.nodes.ended_nodes import (
 from slotq_core.operations.nodes.node_news import NodeNews
 from slotq_core.operations.nodes.node_steps import busy_nodes
 from slotq_core.operations.nodes.node_stops import (
-    FIRST_REPORT,
+    READY_WITHIN,
     DueStop,
     due_stop,
     due_stops,
@@ -171,7 +171,8 @@ class NodeEffects:
     def _learn(self, node: Node, order: StopOrder) -> None:
         """Record why a node did not become ready in time, before the next plan starts another."""
         if order.cause is StopCause.STALLED:
-            message = f"its agent did not report within {FIRST_REPORT // 60_000} minutes"
+            late = f"its agent was not ready within {READY_WITHIN // 60_000} minutes"
+            message = "its agent fell silent before it was ready" if node.reports else late
             self._lessons.of_failed_agent(node, self._ended.image(node), message)
         elif order.cause is StopCause.NO_CAPACITY:
             message = f"pool {node.pool} had no instances for node {node.name} in time"

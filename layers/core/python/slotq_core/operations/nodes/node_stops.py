@@ -29,9 +29,9 @@ SILENCE_MARGIN = 60_000
 """How long (ms) beyond its lease a node counts as alive: handlers' clocks differ, and a report may
 wait for the next tick."""
 
-FIRST_REPORT = 900_000
-"""How long (ms) an instance may run before its agent's first report. SageMaker fetches the image
-in this time."""
+READY_WITHIN = 900_000
+"""How long (ms) an instance may run before its agent is ready. SageMaker fetches the image in this
+time."""
 
 LAST_CALL = 3_600_000
 """How long (ms) before SageMaker's longest runtime a node starts no more jobs."""
@@ -83,7 +83,7 @@ def due_stop(node: Node, pools: Mapping[str, Pool], now: int, *, busy: bool) -> 
 def _of_a_start(node: Node, pool: Pool | None, now: int) -> DueStop | None:
     """The stop of a node that has not become ready in time."""
     if node.running_since is not None:
-        late = now > node.running_since + FIRST_REPORT and not node.reports
+        late = now > node.running_since + READY_WITHIN
         order = StopOrder(cause=StopCause.STALLED, by="its silence", at=now)
         return DueStop(node=node, order=order, silent=True) if late else None
     timeout = pool.pending_timeout if pool else None
