@@ -452,10 +452,13 @@ def test_a_draining_node_stops_when_its_last_job_has_ended():
     assert world.agents.left == ["node-1"]
 
 
-def test_the_last_jobs_of_a_node_end_before_sagemakers_longest_runtime():
+@pytest.mark.parametrize("most", [1, 2, 50])
+def test_the_last_jobs_of_a_node_are_evicted_before_sagemakers_longest_runtime(most: int):
     world = NodeWorld(hears=True)
     node = world.ready()
     world.puts_on(node, "job1", 0)
+    world.puts_on(world.node(), "job2", 1)
+    world.puts_on(world.node(), "job3", 2)
     world.changed(world.node(), state=NodeState.DRAINING)
     assert node.leaves_at is not None
     last = node.leaves_at + LAST_CALL - LAST_ORDER
@@ -463,10 +466,19 @@ def test_the_last_jobs_of_a_node_end_before_sagemakers_longest_runtime():
     world.report(world.node(), number=2)
     world.run_pass()
     assert world.node().state is NodeState.DRAINING
+    few_changes(world, most)
     world.clock.set(last)
     world.run_pass()
     assert world.node().state is NodeState.STOPPING
     assert world.agents.left == ["node-1"]
+    for name in ("job1", "job2", "job3"):
+        job = world.job(name)
+        assert (job.state, job.evictions) == (JobState.STOPPING, 1)
+        assert job.message == "evicted for SageMaker's longest runtime"
+    few_changes(world, 50)
+    world.manager.observe(ended(world, phase=Phase.COMPLETED))
+    assert world.job("job1").state is JobState.PREEMPTED
+    assert world.nodes() == []
 
 
 def test_the_jobs_of_a_node_that_dies_wait_again():

@@ -100,10 +100,9 @@ class EndedNodes:
         now = self._clock.now()
         at = min(max(ending.at or now, node.started_at), now)
         started = self._of_starter(node, ending, at, now)
-        changes = [
-            *([started[0]] if started else []),
-            *(self._end_job(job, Ending.FAULT, at, _told(node, ending)) for job in self._on(node)),
-        ]
+        told = f"node {node.name} ended" + (f": {ending.message}" if ending.message else "")
+        changes = [started[0]] if started else []
+        changes += [self._end_job(job, Ending.FAULT, at, told) for job in self.jobs_on(node)]
         end = NodeChange(before=node, after=None)
         count = self._store.decisions.fitting(changes, nodes=[end]) if changes else 0
         if count < len(changes):
@@ -122,7 +121,7 @@ class EndedNodes:
             self._lessons.of_failed_agent(node, self.image(node), ending.message)
         return True
 
-    def _on(self, node: Node) -> list[Job]:
+    def jobs_on(self, node: Node) -> list[Job]:
         """The jobs whose live attempt is on this generation of the node."""
         names = [*self._store.nodes.jobs(node)]
         found = self._store.jobs.several(names, readable_only=True) if names else {}
@@ -186,8 +185,3 @@ def _is_on(job: Job, node: Node) -> bool:
         node.name,
         node.generation,
     )
-
-
-def _told(node: Node, ending: NodeEnding) -> str:
-    """The message of the jobs on the node."""
-    return f"node {node.name} ended" + (f": {ending.message}" if ending.message else "")

@@ -40,10 +40,11 @@ from slotq_core.operations.nodes.node_stops import (
     is_over,
     with_stop,
 )
+from slotq_core.policy.lifecycle.apply import evicted
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import NodeChange
+from slotq_core.ports.stored import Change, NodeChange
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import CallResult, Request, TrainingService, Verdict
 from slotq_core.privacy.redaction import without_secrets
@@ -161,12 +162,27 @@ class NodeEffects:
                 return None
             node = found
         after = with_stop(node, stop.order)
-        self._store.decisions.commit(
-            [], nodes=[NodeChange(before=node, after=after, empty=stop.empty)]
-        )
+        change = NodeChange(before=node, after=after, empty=stop.empty)
+        self._store.decisions.commit(self._evictions(stop, change), nodes=[change])
         if node.state is NodeState.STARTING:
             self._learn(node, stop.order)
         return copied(after, version=node.version + 1)
+
+    def _evictions(self, stop: DueStop, change: NodeChange) -> list[Change]:
+        """The evictions of the node's jobs that belong to its stop. Those that its transaction
+        cannot hold are committed before: nobody comes to a node that drains."""
+        if not stop.evicts:
+            return []
+        left = [
+            Change(before=job, after=evicted(job, stop.order.by, stop.order.at))
+            for job in self._ended.jobs_on(stop.node)
+            if job.attempt is not None and job.attempt.stop is None
+        ]
+        decisions = self._store.decisions
+        while len(left) > 1 and (count := decisions.fitting(left, nodes=[change])) < len(left):
+            decisions.commit(left[:count])
+            left = left[count:]
+        return left
 
     def _learn(self, node: Node, order: StopOrder) -> None:
         """Record why a node did not become ready in time, before the next plan starts another."""

@@ -18,7 +18,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
 from slotq_core.names import node_training_job
-from slotq_core.operations.nodes.node_stops import with_stop
+from slotq_core.operations.nodes.node_stops import LONGEST_RUNTIME, with_stop
 from slotq_core.policy.plan import Decision, EndNode, Evict, NodeEnd, StartNode
 from slotq_core.policy.state.nodes.node_jobs import NodeName, gpus_of, slot_of
 from slotq_core.ports.stored import NodeChange
@@ -96,7 +96,7 @@ class NodeSteps:
 _REASONS = {
     NodeEnd.KEEP_OVER: "the pool's keep",
     NodeEnd.NEEDED: "a need in another form",
-    NodeEnd.LONGEST_RUNTIME: "SageMaker's longest runtime",
+    NodeEnd.LONGEST_RUNTIME: LONGEST_RUNTIME,
     NodeEnd.UNNEEDED: "a pool without nodes",
 }
 """For people: what a node makes room for, where it makes room for no job."""

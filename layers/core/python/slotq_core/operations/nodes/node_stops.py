@@ -37,7 +37,10 @@ LAST_CALL = 3_600_000
 """How long (ms) before SageMaker's longest runtime a node starts no more jobs."""
 
 LAST_ORDER = LAST_CALL // 2
-"""How long (ms) before SageMaker's longest runtime a node's last jobs are ended."""
+"""How long (ms) before SageMaker's longest runtime a node's last jobs are evicted."""
+
+LONGEST_RUNTIME = "SageMaker's longest runtime"
+"""For people: what a node, and its last jobs, are stopped for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +53,8 @@ class DueStop:
     """Whether the queue has not heard the node: another look at its report may show otherwise."""
     empty: bool = False
     """Whether the stop requires that no job is on the node."""
+    evicts: bool = False
+    """Whether the jobs on the node are evicted with it."""
 
 
 def due_stops(snapshot: Snapshot, busy: AbstractSet[NodeName], now: int) -> Iterator[DueStop]:
@@ -76,7 +81,7 @@ def due_stop(node: Node, pools: Mapping[str, Pool], now: int, *, busy: bool) -> 
     if not busy:
         return DueStop(node=node, order=copied(order, at=now), empty=True)
     if node.leaves_at is not None and now >= node.leaves_at + LAST_CALL - LAST_ORDER:
-        return DueStop(node=node, order=copied(order, at=now))
+        return DueStop(node=node, order=copied(order, by=LONGEST_RUNTIME, at=now), evicts=True)
     return None
 
 
