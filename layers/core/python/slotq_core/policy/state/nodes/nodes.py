@@ -67,8 +67,11 @@ class Nodes:
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
         kept = self.pools.get(pool)
-        fits = bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
-        return fits and job.tenant not in self._failed.get(pool, ())
+        return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+
+    def starts_for(self, job: Job, pool: str) -> bool:
+        """Whether a node starts for the job in this pool, if it gets an instance there."""
+        return self.takes(job, pool) and job.tenant not in self._failed.get(pool, ())
 
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
