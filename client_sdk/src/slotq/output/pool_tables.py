@@ -109,9 +109,9 @@ def _missing(right: MissingRightView) -> str:
 
 
 def _failed(nodes: FailedNodesView) -> str:
-    """The text `no nodes for jobs with image … before …: …`."""
+    """The text `no node with image … got ready, next try at …: …`."""
     of = f"with image {nodes.image}" if nodes.image else f"of tenant {nodes.tenant}"
-    said = f"no nodes for jobs {of} before {moment(nodes.not_before)}"
+    said = f"no node {of} got ready, next try at {moment(nodes.not_before)}"
     return f"{said}: {one_line(nodes.message)}" if nodes.message else said
 
 
