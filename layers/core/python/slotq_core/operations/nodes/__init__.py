@@ -1,6 +1,7 @@
 """The life of nodes, from a decision to a training job and back.
 
 node_steps     what decisions change about nodes: starts, drains, stops
+node_changes   changes one node while others change it
 node_stops     when a node is stopped, and why
 node_effects   calls to SageMaker for nodes: create, confirm, stop, and what repeats them
 node_news      what news of a node's training job changes

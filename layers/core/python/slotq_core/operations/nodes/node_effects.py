@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from slotq_core.errors import Conflict, RightMissing, SlotQError, Unavailable
+from slotq_core.errors import RightMissing, SlotQError, Unavailable
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.jobs import Job
@@ -30,6 +30,7 @@ from slotq_core.operations.nodes.ended_nodes import (
     as_attempt,
     waits_for,
 )
+from slotq_core.operations.nodes.node_changes import ChangedNode, NodeChanges
 from slotq_core.operations.nodes.node_news import NodeNews
 from slotq_core.operations.nodes.node_steps import busy_nodes
 from slotq_core.operations.nodes.node_stops import (
@@ -51,9 +52,6 @@ from slotq_core.privacy.redaction import without_secrets
 
 Prescribed = Callable[[Job, Attempt, Reads], tuple[Request, str]]
 """Returns the request to start with, and what of it the job's project forbids."""
-
-_TRIES = 20
-"""How often a conditional change of one node is tried while others change the same node."""
 
 _REFUSALS = {Verdict.FAIL: Ending.REJECTED}
 
@@ -96,6 +94,7 @@ class NodeEffects:
         self._lessons, self._ended, self._prescribed = lessons, ended, prescribed
         self._documents, self._order_leave = documents, order_leave
         self._take_report = take_report
+        self._changes = NodeChanges(store)
         self.news = NodeNews(store, clock, lessons, ended)
 
     def due(self, snapshot: Snapshot) -> list[NodeTask]:
@@ -153,7 +152,7 @@ class NodeEffects:
         node = stop.node
         if stop.silent and self._take_report is not None:
             self._take_report(node)
-            found = self._same(node)
+            found = self._changes.same(node)
             if found is None:
                 return None
             busy = bool(self._store.nodes.jobs(found))
@@ -236,27 +235,24 @@ class NodeEffects:
         return False
 
     def _confirm(self, node: Node, job: Job) -> bool:
-        confirmed = self._change(
-            node, lambda found: None if found.created else copied(found, created=True)
-        )
-        if confirmed is None:
+        """Confirm the create. An end during the call leaves the stop to this handler."""
+        confirmed = self._changes.one(node, _created)
+        if confirmed is not None:
+            self._lessons.of_accepted_node(node.pool, job.role)
+        return self._goes_on(confirmed)
+
+    def _goes_on(self, confirmed: ChangedNode | None) -> bool:
+        """Stop the node if that was decided meanwhile. Returns whether it goes on."""
+        if confirmed is not None and confirmed.after.state is NodeState.STOPPING:
+            self._stop(confirmed.after)
             return False
-        self._lessons.of_accepted_node(node.pool, job.role)
-        if confirmed.state is NodeState.STOPPING:
-            # An end during the call leaves the stop to this handler.
-            self._stop(confirmed)
-            return False
-        return True
+        return confirmed is not None
 
     def _end_uncreated(self, node: Node, *, stale: bool) -> bool:
         """End a node that nobody waits for. A dead handler may have created its training job: then
         the node goes on, or is stopped if that was decided."""
         if stale and self._is_there(node):
-            found = self._change(
-                node, lambda found: None if found.created else copied(found, created=True)
-            )
-            if found is not None and found.state is NodeState.STOPPING:
-                self._stop(found)
+            self._goes_on(self._changes.one(node, _created))
             return False
         self._ended.end(node, NodeEnding(message="nobody waits for it any more"))
         return False
@@ -278,9 +274,9 @@ class NodeEffects:
         answer = self._training.stop(node.training_job)
         match answer.verdict:
             case Verdict.OK:
-                self._change(node, _sent)
+                self._changes.one(node, _sent)
             case Verdict.ALREADY_DONE:
-                self._change(node, _sent)
+                self._changes.one(node, _sent)
                 self._look(node)
             case Verdict.FAIL:
                 # No such training job: somebody deleted it.
@@ -295,31 +291,6 @@ class NodeEffects:
         seen = self._training.describe(node.training_job)
         if seen is not None:
             self.news.observe(node.pool, node.name, seen)
-
-    # --- changes ---
-
-    def _change(self, node: Node, change: Callable[[Node], Node | None]) -> Node | None:
-        """Change this generation of the node; retry on conflicts. Returns the node after it, also
-        if nothing was left to change; None if the node has ended. Raises Conflict after `_TRIES`
-        conflicts."""
-        found: Node | None = node
-        for _ in range(_TRIES):
-            if found is None:
-                return None
-            after = change(found)
-            if after is None:
-                return found
-            try:
-                self._store.decisions.commit([], nodes=[NodeChange(before=found, after=after)])
-            except Conflict:
-                found = self._same(node)
-                continue
-            return copied(after, version=found.version + 1)
-        raise Conflict(f"node {node.pool}/{node.name} changed {_TRIES} times in a row")
-
-    def _same(self, node: Node) -> Node | None:
-        found = self._store.nodes.get(node.pool, node.name)
-        return found if found is not None and found.generation == node.generation else None
 
     def _is_unfinished(self, node: Node, now: int) -> bool:
         """Whether an intent waits for this pass."""
@@ -339,6 +310,10 @@ def _refused(answer: CallResult, message: str) -> NodeEnding:
 
     taken = answer.verdict is Verdict.NAME_TAKEN
     return NodeEnding(message=message, of_job=None if taken else of_job, answer=answer)
+
+
+def _created(node: Node) -> Node | None:
+    return None if node.created else copied(node, created=True)
 
 
 def _sent(node: Node) -> Node | None:

@@ -6,7 +6,6 @@ Repeated, late and foreign news change nothing and write nothing.
 
 from __future__ import annotations
 
-from slotq_core.errors import Conflict
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.nodes import Node, NodeState
@@ -14,10 +13,10 @@ from slotq_core.names import token_in_tags
 from slotq_core.operations.attempts.observing import Observed, failure
 from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.nodes.ended_nodes import EndedNodes, NodeEnding
+from slotq_core.operations.nodes.node_changes import NodeChanges
 from slotq_core.operations.nodes.node_stops import LAST_CALL
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import NodeChange
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import (
     NODE_MAX_RUNTIME,
@@ -27,9 +26,6 @@ from slotq_core.ports.training import (
     Verdict,
 )
 from slotq_core.privacy.redaction import without_secrets
-
-_TRIES = 20
-"""How often a conditional change of one node is tried while others change the same node."""
 
 _BY_ITSELF = frozenset({Verdict.FAIL, Verdict.RELEASED})
 """The verdicts on a failure whose cause is what ran in the container."""
@@ -41,6 +37,7 @@ class NodeNews:
     def __init__(self, store: Store, clock: Clock, lessons: Lessons, ended: EndedNodes) -> None:
         self._store, self._clock = store, clock
         self._lessons, self._ended = lessons, ended
+        self._changes = NodeChanges(store)
 
     def observe(self, pool: str, name: str, seen: Observation) -> Observed:
         """Apply an observation of a node's training job. Raises SlotQError."""
@@ -61,21 +58,11 @@ class NodeNews:
         return self._ended.end(node, NodeEnding(message=message, of_job=_fault if starts else None))
 
     def _lives(self, node: Node, seen: Observation) -> Observed:
-        found: Node | None = node
-        for _ in range(_TRIES):
-            if found is None or found.generation != node.generation:
-                return Observed(ignored=f"node {node.pool}/{node.name} has ended")
-            after = self._seen(found, seen)
-            if after is None:
-                return Observed()
-            try:
-                self._store.decisions.commit([], nodes=[NodeChange(before=found, after=after)])
-            except Conflict:
-                found = self._store.nodes.get(node.pool, node.name)
-                continue
-            begins = found.running_since is None and after.running_since is not None
-            return Observed(calls_for_pass=begins and self._lessons.of_running_node(node.pool))
-        raise Conflict(f"node {node.pool}/{node.name} changed {_TRIES} times in a row")
+        changed = self._changes.one(node, lambda found: self._seen(found, seen))
+        if changed is None:
+            return Observed(ignored=f"node {node.pool}/{node.name} has ended")
+        begins = changed.before.running_since is None and changed.after.running_since is not None
+        return Observed(calls_for_pass=begins and self._lessons.of_running_node(node.pool))
 
     def _seen(self, node: Node, seen: Observation) -> Node | None:
         """The node with what was observed; None: nothing is new."""
