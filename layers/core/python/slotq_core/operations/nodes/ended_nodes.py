@@ -30,6 +30,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, NodeChange
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import CallResult
+from slotq_core.privacy.redaction import without_secrets
 
 OnNode = Callable[[Node], None]
 """Does something about one node. Raises SlotQError."""
@@ -156,6 +157,11 @@ class EndedNodes:
             request = Reads(self._store).request(node.started_for)
             return str(request["AlgorithmSpecification"].get("TrainingImage") or "")
         return ""
+
+
+def without_token(message: str, node: Node) -> str:
+    """SageMaker's text without the node's token, which is in the environment of its request."""
+    return without_secrets(message, {"Environment": {"token": node.token}})
 
 
 def waits_for(job: Job, node: Node) -> bool:

@@ -3,35 +3,28 @@
 The intent of a new node is its record without a confirmed create, the intent of a stop an order
 that was not sent. Each is durable before its call, and any later handler repeats a dead handler's:
 the name and the token of the training job are in the record.
-
-A node starts for a job. If the job no longer waits for it, the node ends before its create. What
-SageMaker answers to the create means for that job what the answer to its own create would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slotq_core.errors import RightMissing, SlotQError, Unavailable
 from slotq_core.lifecycle import copied
-from slotq_core.model.attempts import Attempt, StopCause, StopOrder
-from slotq_core.model.jobs import Job
+from slotq_core.model.attempts import StopCause, StopOrder
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.operations.attempts.observing import Reads, failure, shown_text
 from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.effects import is_dead
 from slotq_core.operations.nodes.ended_nodes import (
     EndedNodes,
     NodeEnding,
     OnNode,
-    as_attempt,
-    waits_for,
 )
-from slotq_core.operations.nodes.node_changes import ChangedNode, NodeChanges
+from slotq_core.operations.nodes.node_changes import NodeChanges
 from slotq_core.operations.nodes.node_news import NodeNews
+from slotq_core.operations.nodes.node_starts import NodeStarts, Prescribed
 from slotq_core.operations.nodes.node_steps import busy_nodes
 from slotq_core.operations.nodes.node_stops import (
     READY_WITHIN,
@@ -42,18 +35,11 @@ from slotq_core.operations.nodes.node_stops import (
     with_stop,
 )
 from slotq_core.policy.lifecycle.apply import evicted
-from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, NodeChange
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import CallResult, Request, TrainingService, Verdict
-from slotq_core.privacy.redaction import without_secrets
-
-Prescribed = Callable[[Job, Attempt, Reads], tuple[Request, str]]
-"""Returns the request to start with, and what of it the job's project forbids."""
-
-_REFUSALS = {Verdict.FAIL: Ending.REJECTED}
+from slotq_core.ports.training import TrainingService, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,10 +77,18 @@ class NodeEffects:
         """`order_leave` writes the orders of a node that stops; without it SageMaker stops nodes at
         once. `take_report` takes in the last report that the node has written."""
         self._store, self._training, self._clock = store, training, clock
-        self._lessons, self._ended, self._prescribed = lessons, ended, prescribed
-        self._documents, self._order_leave = documents, order_leave
-        self._take_report = take_report
+        self._lessons, self._ended = lessons, ended
+        self._order_leave, self._take_report = order_leave, take_report
         self._changes = NodeChanges(store)
+        self._starts = NodeStarts(
+            store,
+            training,
+            clock,
+            lessons=lessons,
+            ended=ended,
+            prescribed=prescribed,
+            documents=documents,
+        )
         self.news = NodeNews(store, clock, lessons, ended)
 
     def due(self, snapshot: Snapshot) -> list[NodeTask]:
@@ -141,11 +135,16 @@ class NodeEffects:
             node = self._ordered(task.stop)
         if node is None:
             return False
+        as_planned = True
         if not node.created:
-            return self._create_or_end(node)
-        if node.state is NodeState.STOPPING:
+            stale = is_dead(_intent_at(node), self._clock.now())
+            if node.state is NodeState.STOPPING and not stale:
+                return True  # The create is in progress; who confirms it also stops the node.
+            node = self._starts.start(node, stale=stale)
+            as_planned = node is not None and node.state is not NodeState.STOPPING
+        if node is not None and node.state is NodeState.STOPPING:
             self._stop(node)
-        return True
+        return as_planned
 
     def _ordered(self, stop: DueStop) -> Node | None:
         """Make the intent to stop the node durable. Returns the node; None: it does not stop."""
@@ -193,77 +192,6 @@ class NodeEffects:
             message = f"pool {node.pool} had no instances for node {node.name} in time"
             self._lessons.of_missing_instances(node.pool, message)
 
-    # --- create ---
-
-    def _create_or_end(self, node: Node) -> bool:
-        """Create the training job, unless nobody needs the node any more."""
-        stale = is_dead(_intent_at(node), self._clock.now())
-        if node.state is NodeState.STOPPING and not stale:
-            return True  # The create is in progress; the handler that confirms it also stops it.
-        job = self._store.jobs.get(node.started_for)
-        pool = self._store.health.pool(node.pool)
-        rules = pool.nodes if pool is not None else None
-        needed = node.state is not NodeState.STOPPING and job is not None and waits_for(job, node)
-        if job is None or pool is None or rules is None or not needed:
-            return self._end_uncreated(node, stale=stale)
-        return self._create(node, job, pool, rules, stale=stale)
-
-    def _create(self, node: Node, job: Job, pool: Pool, rules: NodeRules, *, stale: bool) -> bool:
-        if self._documents is None:
-            raise Unavailable("this deployment has no bucket for the documents of nodes")
-        attempt, reads = as_attempt(node, job, pool), Reads(self._store)
-        request, broken = self._prescribed(job, attempt, reads)
-        if broken:
-            if stale and self._is_there(node):
-                return self._confirm(node, job)
-            shown = shown_text(job.name, broken, reads)
-            self._ended.end(node, NodeEnding(of_job=lambda _: Ending.FORBIDDEN, message=shown))
-            return False
-        launch = self._documents.launch(node, rules)
-        answer = self._training.create_node(request, node, launch, instance_type=pool.instance_type)
-        match answer.verdict:
-            case Verdict.OK | Verdict.ALREADY_DONE:
-                return self._confirm(node, job)
-            case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
-                said = without_secrets(answer.message, request)
-                if answer.action:
-                    self._lessons.unanswered(attempt, copied(answer, message=said))
-                    raise RightMissing(said)
-                raise Unavailable(f"CreateTrainingJob {node.training_job}: {said}")
-        message = shown_text(job.name, answer.message, reads)
-        self._ended.end(node, _refused(answer, message))
-        return False
-
-    def _confirm(self, node: Node, job: Job) -> bool:
-        """Confirm the create. An end during the call leaves the stop to this handler."""
-        confirmed = self._changes.one(node, _created)
-        if confirmed is not None:
-            self._lessons.of_accepted_node(node.pool, job.role)
-        return self._goes_on(confirmed)
-
-    def _goes_on(self, confirmed: ChangedNode | None) -> bool:
-        """Stop the node if that was decided meanwhile. Returns whether it goes on."""
-        if confirmed is not None and confirmed.after.state is NodeState.STOPPING:
-            self._stop(confirmed.after)
-            return False
-        return confirmed is not None
-
-    def _end_uncreated(self, node: Node, *, stale: bool) -> bool:
-        """End a node that nobody waits for. A dead handler may have created its training job: then
-        the node goes on, or is stopped if that was decided."""
-        if stale and self._is_there(node):
-            self._goes_on(self._changes.one(node, _created))
-            return False
-        self._ended.end(node, NodeEnding(message="nobody waits for it any more"))
-        return False
-
-    def _is_there(self, node: Node) -> bool:
-        """Whether an unconfirmed create took effect."""
-        there = self._training.look_into(node.training_job, now=self._clock.now())
-        return there is not None and there.ours
-
-    # --- stop ---
-
     def _stop(self, node: Node) -> None:
         assert node.stop is not None
         if node.stop.sent:
@@ -299,21 +227,6 @@ class NodeEffects:
         if node.created and node.stop is not None and node.stop.grace_until is not None:
             return is_over(node, now)
         return is_dead(_intent_at(node), now)
-
-
-def _refused(answer: CallResult, message: str) -> NodeEnding:
-    """A refused create. The answer means for the job what the answer to its own create would, but
-    for a name that is taken: the next node has another one."""
-
-    def of_job(attempt: Attempt) -> Ending:
-        return _REFUSALS.get(answer.verdict) or failure(answer.verdict, answer.quota, attempt)
-
-    taken = answer.verdict is Verdict.NAME_TAKEN
-    return NodeEnding(message=message, of_job=None if taken else of_job, answer=answer)
-
-
-def _created(node: Node) -> Node | None:
-    return None if node.created else copied(node, created=True)
 
 
 def _sent(node: Node) -> Node | None:

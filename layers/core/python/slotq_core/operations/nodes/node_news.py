@@ -12,7 +12,7 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.names import token_in_tags
 from slotq_core.operations.attempts.observing import Observed, failure
 from slotq_core.operations.attempts.pool_lessons import Lessons
-from slotq_core.operations.nodes.ended_nodes import EndedNodes, NodeEnding
+from slotq_core.operations.nodes.ended_nodes import EndedNodes, NodeEnding, without_token
 from slotq_core.operations.nodes.node_changes import NodeChanges
 from slotq_core.operations.nodes.node_stops import LAST_CALL
 from slotq_core.policy.lifecycle.retry import Ending
@@ -25,7 +25,6 @@ from slotq_core.ports.training import (
     Phase,
     Verdict,
 )
-from slotq_core.privacy.redaction import without_secrets
 
 _BY_ITSELF = frozenset({Verdict.FAIL, Verdict.RELEASED})
 """The verdicts on a failure whose cause is what ran in the container."""
@@ -76,7 +75,7 @@ class NodeNews:
 
     def _ending(self, node: Node, seen: Observation) -> NodeEnding:
         """What the end of the training job means."""
-        message = without_secrets(seen.message, {"Environment": {"token": node.token}})
+        message = without_token(seen.message, node)
         if node.state is not NodeState.STARTING:  # What a stop means was learned with its order.
             return NodeEnding(message=message, at=seen.at)
         answer = CallResult(
