@@ -27,7 +27,7 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.callers import NO_LIMITS, Access, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
@@ -38,6 +38,9 @@ from tests.queue_world import request
 
 RELEASE = WorkEnd(code=EXIT_RELEASED, failure=RELEASED)
 """The end of a script that gives its slots back."""
+
+NODES = NodeRules(gpus=2, keep=60_000)
+"""How a pool of these stories keeps nodes."""
 
 S = JobState
 Act = Callable[[World], None]

@@ -9,11 +9,11 @@ from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
 from slotq_core.model.callers import CallerLimits, Limits
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
-from slotq_core.model.pools import NodeRules
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
 from tests.faults.scenarios import (
+    NODES,
     RELEASE,
     Scenario,
     all_are_asked,
@@ -85,8 +85,6 @@ EVERY_RIGHT = ",".join(
 WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 """SageMaker cannot assume it for a while."""
 
-
-NODES = NodeRules(gpus=2, keep=60_000)
 
 FOR_EVER = {name: Work(runtime=None, stop=5_000) for name in "abc"}
 FAILS = Work(runtime=60_000, fails_after=30_000)
