@@ -12,12 +12,14 @@ from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import NodeRules, Pool, PoolState
+from slotq_core.model.pools import FailedNodes, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.pool_health import LONGEST_WITHOUT_NODES
 from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
+from slotq_core.timestamps import FAR_OFF
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 RULES = NodeRules(gpus=4, keep=60_000)
@@ -116,10 +118,48 @@ def quota(name: str, slots: int, **fields: Any) -> Project:
     return Project(name=name, quota={EVERYWHERE: Demand(slots=slots)}, **fields)
 
 
+def failed(tenant: str, until: int) -> PoolHealth:
+    """The health of a pool in which no node starts for the tenant until then."""
+    nodes = FailedNodes(tenant=tenant, since=NOW - 9, not_before=until)
+    return PoolHealth(failed_nodes=(nodes,))
+
+
 LOW = on(runs("low"))
 FULL = tuple(on(runs(f"r{n}"), first=n) for n in range(4))
 
 CASES = [
+    Case(
+        sentence="where its image could not run a node, it takes a whole instance for a while",
+        pools=(nodes_pool(health=failed("t", NOW + 5)),),
+        waiting=(asks("a"), asks("b"), asks("c")),
+        decided=["start a", "start b"],
+        wake_at=NOW + 5,
+    ),
+    Case(
+        sentence="another tenant's nodes start all the same",
+        pools=(nodes_pool(health=failed("u", NOW + 5)),),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
+    Case(
+        sentence="a node that is there is used, whatever has become of another",
+        pools=(nodes_pool(health=failed("t", NOW + 5)),),
+        nodes=(node(idle=10),),
+        waiting=(asks("a"),),
+        decided=["start a on n1 0"],
+    ),
+    Case(
+        sentence="then a node starts again",
+        pools=(nodes_pool(health=failed("t", NOW)),),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
+    Case(
+        sentence="a time that a wrong clock has set keeps no node from starting",
+        pools=(nodes_pool(health=failed("t", NOW + LONGEST_WITHOUT_NODES + FAR_OFF + 1)),),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
     Case(
         sentence="without a node of its tenant, a node starts for it",
         waiting=(asks("a"),),

@@ -6,6 +6,7 @@ once. After a conflict a manager loads again. Passes make the decisions (`passes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.jobs.submissions import Submissions
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
+    from slotq_core.ports.nodes import NodeDocuments
 
 
 class QueueManager:
@@ -66,12 +68,15 @@ class QueueManager:
         scripts: Scripts | None = None,
         notification_mode: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
+        documents: NodeDocuments | None = None,
+        new_token: Callable[[], str] | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
         script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
         this deployment sends notifications. `at_once` stores several members of a group at once;
-        the store uses another one."""
+        the store uses another one. `documents`: those of nodes; without them no node starts.
+        `new_token` makes the secret token of a node; None: by chance."""
         self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
@@ -81,7 +86,9 @@ class QueueManager:
         self._clock = clock
         self._notifier = notifier
         suspends = Suspends(store.jobs, self._scripts, notifier, clock)
-        self._effects = Effects(store, training, clock, suspends, self._scripts, at_once=at_once)
+        self._effects = Effects(
+            store, training, clock, suspends, self._scripts, at_once=at_once, documents=documents
+        )
         self._reconciler = Reconciler(store, training, clock, self._effects, at_once=at_once)
         self._poisons = Poisons(store.repair, dead_letters or DiscardDeadLetters())
         self.passes = Passes(
@@ -90,6 +97,7 @@ class QueueManager:
             notifier=notifier,
             effects=self._effects,
             poisons=self._poisons,
+            new_token=new_token,
         )
         self._admitter = Admitter(store, clock)
         self._operators = operators

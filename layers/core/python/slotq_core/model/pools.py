@@ -34,6 +34,25 @@ class MissingRight:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FailedNodes:
+    """A tenant's image that could not run a node's agent in a pool. Before `not_before` the
+    tenant's jobs take whole instances there."""
+
+    tenant: str
+    """As in the jobs (`Job.tenant`)."""
+    image: str = ""
+    """The image; empty: not known any more."""
+    since: Moment
+    """When a node first failed (ms)."""
+    failures: int = 1
+    """Consecutive failures."""
+    not_before: Moment
+    """No node starts for the tenant before this moment (ms)."""
+    message: str = ""
+    """SageMaker's FailureReason of the last node."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolHealth:
     """Whether SageMaker has lately provided the pool's configured capacity.
 
@@ -53,6 +72,8 @@ class PoolHealth:
     """SageMaker's last message about its capacity."""
     missing_rights: tuple[MissingRight, ...] = ()
     """At most one for each role, and one for all jobs."""
+    failed_nodes: tuple[FailedNodes, ...] = ()
+    """At most one for each tenant."""
 
 
 HEALTHY = PoolHealth()

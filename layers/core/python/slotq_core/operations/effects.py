@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
@@ -25,7 +26,13 @@ from slotq_core.operations.attempts.attempt_changes import (
     Changed,
     Wanted,
 )
-from slotq_core.operations.attempts.observing import Observing, Reads, failure, shown_text
+from slotq_core.operations.attempts.observing import (
+    Observed,
+    Observing,
+    Reads,
+    failure,
+    shown_text,
+)
 from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.apply import Step, not_started
@@ -36,6 +43,7 @@ from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import (
     CallResult,
+    Observation,
     Request,
     TrainingService,
     Verdict,
@@ -45,6 +53,8 @@ from slotq_core.timestamps import FAR_OFF
 
 if TYPE_CHECKING:
     from slotq_core.operations.attempts.gang_starts import GangStarts
+    from slotq_core.operations.nodes.node_effects import NodeEffects
+    from slotq_core.ports.nodes import NodeDocuments
 
 HANDLER_LIFETIME = 60_000
 """Upper bound (ms) on a handler's life. The function's timeout in template.yaml must not exceed it.
@@ -111,24 +121,50 @@ class Effects:
         scripts: Scripts | None = None,
         *,
         at_once: InParallel = one_by_one,
+        documents: NodeDocuments | None = None,
     ) -> None:
-        """`at_once` commits to several pools at once; the store uses another one."""
+        """`at_once` commits to several pools at once; the store uses another one. Without
+        `documents` no node starts."""
         self._store = store
+        self._documents = documents
         self._training = training
         self._clock = clock
         self._suspends = suspends
         self._lessons = Lessons(store.configuration, store.health, clock)
         self._changes = AttemptChanges(store, self._lessons, at_once)
-        self.observing = Observing(store, training, clock, self._changes, scripts)
+        self.observing = Observing(
+            store, training, clock, self._changes, scripts, observe_node=self._observe_node
+        )
         self._gangs: GangStarts | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
         this process only. The table stays small, because each entry costs SLOW."""
 
+    @cached_property
+    def nodes(self) -> NodeEffects:
+        """The effects of decisions about nodes."""
+        # Most queues have no nodes, and no cold start should pay for them.
+        from slotq_core.operations.nodes.ended_nodes import EndedNodes
+        from slotq_core.operations.nodes.node_effects import NodeEffects
+
+        ended = EndedNodes(self._store, self._clock, self._lessons, end_job=self.observing.end)
+        return NodeEffects(
+            self._store,
+            self._training,
+            self._clock,
+            lessons=self._lessons,
+            ended=ended,
+            prescribed=self._prescribed,
+            documents=self._documents,
+        )
+
+    def _observe_node(self, pool: str, name: str, seen: Observation) -> Observed:
+        return self.nodes.news.observe(pool, name, seen)
+
     def stale(self, jobs: Iterable[Job]) -> list[Job]:
         """Return the jobs whose intent belongs to a dead handler."""
         now = self._clock.now()
-        return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
+        return [job for job in jobs if _unfinished(job) and is_dead(_intent_at(job), now)]
 
     def due(self, jobs: Iterable[Job]) -> list[Job]:
         """Return the jobs whose intents this pass carries out: those of dead handlers, also of a
@@ -139,7 +175,7 @@ class Effects:
             for job in jobs
             if _unfinished(job)
             and (
-                (_is_dead(_ordered_at(job), now) and not self._suspends.has_asked(job))
+                (is_dead(_ordered_at(job), now) and not self._suspends.has_asked(job))
                 or self._suspends.is_over(job)
             )
         ]
@@ -326,7 +362,7 @@ class Effects:
         """Whether a dead handler may have created the training job, under the rules of that time: a
         training job of that name exists. A repeated create then starts nothing, and its answer
         shows the owner of the name."""
-        if not _is_dead(_intent_at(job), self._clock.now()):
+        if not is_dead(_intent_at(job), self._clock.now()):
             return False
         return self._training.describe(attempt.training_job) is not None
 
@@ -356,7 +392,7 @@ class Effects:
         )
 
     def _stop(self, job: Job, attempt: Attempt, began: int) -> _Called | None:
-        stale = _is_dead(_intent_at(job), self._clock.now())
+        stale = is_dead(_intent_at(job), self._clock.now())
         if not attempt.created and not stale:
             return None  # The create is in progress; the handler that confirms it also stops it.
         if not attempt.created and not self._is_there(attempt):
@@ -466,7 +502,7 @@ def _unfinished(job: Job) -> bool:
     return not job.attempt.created
 
 
-def _is_dead(intent_at: int, now: int) -> bool:
+def is_dead(intent_at: int, now: int) -> bool:
     """Whether the handler of an intent of that time has ended, or the handler's clock was wrong."""
     return not now - HANDLER_LIFETIME < intent_at <= now + FAR_OFF
 

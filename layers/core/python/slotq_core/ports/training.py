@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.timestamps import Moment
+
+if TYPE_CHECKING:
+    from slotq_core.ports.nodes import Launch
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
 MAX_RUNTIME = 86_400
 """How long (s) a training job may run whose request does not say so: SageMaker's default."""
+
+
+NODE_MAX_RUNTIME = 28 * 86_400
+"""How long (s) the training job of a node may run: the longest that SageMaker allows."""
 
 
 class Verdict(StrEnum):
@@ -146,6 +154,15 @@ class TrainingService(Protocol):
 
         A repeated create of the same attempt answers ALREADY_DONE, by the token. Any other training
         job of that name answers NAME_TAKEN.
+        """
+
+    def create_node(
+        self, request: Request, node: Node, launch: Launch, *, instance_type: str
+    ) -> CallResult:
+        """Start the training job of a node: what the node runs, with what all jobs of its tenant
+        have in common (image, role, network, volume, keys). `request`: that of a job of the tenant.
+
+        Repeated creates and taken names are answered as by `create`, by a hash of the node's token.
         """
 
     def stop(self, training_job: str) -> CallResult:

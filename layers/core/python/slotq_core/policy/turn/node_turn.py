@@ -163,7 +163,7 @@ class NodeTurn:
         decided = self._state.decided.decisions.get(self._job.name)
         started = decided.pool if isinstance(decided, Start) else ""
         pool = started or self._state.held_in[self._job.name]
-        if self._nodes.takes(self._job, pool):
+        if self._nodes.starts_for(self._job, pool):
             self._nodes.begin(self._job, self._state.rooms[pool])
         return True
 

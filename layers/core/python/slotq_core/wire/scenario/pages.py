@@ -20,7 +20,7 @@ from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.attempts import Attempt, StopOrder
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.pools import MissingRight, PoolHealth
+from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
@@ -164,7 +164,8 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
     if view is None:
         return PoolHealth()
     rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
-    return record_of(view, PoolHealth, missing_rights=rights)
+    failed = tuple(record_of(nodes, FailedNodes) for nodes in view.failed_nodes)
+    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed)
 
 
 def group_of(view: SnapshotGroupView) -> Group:

@@ -28,6 +28,22 @@ class MissingRightView(BaseModel):
     """SageMaker's last message about the refusal."""
 
 
+class FailedNodesView(BaseModel):
+    """An image that could not run a node's agent. Its tenant's jobs take whole instances of the
+    pool before `not_before`."""
+
+    tenant: str
+    """A short hash of what all jobs on one node have in common."""
+    image: str = ""
+    since: str
+    failures: int
+    """Consecutive failures."""
+    not_before: str
+    """No node starts for the tenant before this moment."""
+    message: str = ""
+    """SageMaker's FailureReason of the last node."""
+
+
 class PoolHealthView(BaseModel):
     """The health of a pool, from SageMaker's refusals."""
 
@@ -43,6 +59,8 @@ class PoolHealthView(BaseModel):
     """SageMaker's last message about its capacity."""
     missing_rights: list[MissingRightView] = Field(default=[])
     """Rights that the queue or an execution role lacks in the pool."""
+    failed_nodes: list[FailedNodesView] = Field(default=[])
+    """Images that could not run a node's agent in the pool."""
 
 
 class VpcView(BaseModel):
@@ -153,7 +171,8 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
 
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
-    return view_of(health, PoolHealthView, missing_rights=rights)
+    failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
+    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:

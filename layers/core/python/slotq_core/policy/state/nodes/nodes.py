@@ -19,6 +19,7 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate, may_be_stopped, protection
 from slotq_core.policy.state.journal import Journal
@@ -45,6 +46,12 @@ class Nodes:
         self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
         """The snapshot for all that counts instances, and each node as a job of it."""
         self._by_job_name = {job.name: key for key, job in self.as_jobs.items()}
+        self._failed = {
+            name: tenants
+            for name, pool in self.pools.items()
+            if (tenants := without_nodes(pool.health, now))
+        }
+        """By pool, the tenants for which no node starts for a while."""
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
@@ -61,6 +68,10 @@ class Nodes:
         """Whether the job runs on nodes in this pool."""
         kept = self.pools.get(pool)
         return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+
+    def starts_for(self, job: Job, pool: str) -> bool:
+        """Whether a node starts for the job in this pool, if it gets an instance there."""
+        return self.takes(job, pool) and job.tenant not in self._failed.get(pool, ())
 
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
