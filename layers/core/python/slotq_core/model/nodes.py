@@ -65,8 +65,6 @@ class Node:
     leaves_at: Moment | None = None
     """When the training job reaches SageMaker's longest runtime, with room for the end (ms). A node
     starts no job that it would cut short before that."""
-    orders: int = 0
-    """The number of the last orders written."""
     reports: int = 0
     """The number of the last report taken in."""
     reported_at: Moment | None = None
@@ -75,8 +73,7 @@ class Node:
     """Until when the node may run jobs without another report (ms)."""
     stop: StopOrder | None = None
     version: int = 0
-    """Rises by one with each committed change of the node itself: not with its jobs, reports and
-    orders."""
+    """Rises by one with each committed change of the node itself: not with its jobs and reports."""
 
 
 def owner_of_node(pool: str, node: str) -> str:
