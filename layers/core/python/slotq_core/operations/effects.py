@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
     RightMissing,
@@ -27,6 +26,7 @@ from slotq_core.operations.attempts.attempt_changes import (
 )
 from slotq_core.operations.attempts.observing import Observing, Reads, failure, shown_text
 from slotq_core.operations.attempts.pool_lessons import Lessons
+from slotq_core.operations.attempts.start_requests import StartRequests
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.apply import Step, not_started
 from slotq_core.policy.lifecycle.retry import Ending
@@ -42,9 +42,6 @@ from slotq_core.ports.training import (
 )
 from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
-
-if TYPE_CHECKING:
-    from slotq_core.operations.attempts.gang_starts import GangStarts
 
 HANDLER_LIFETIME = 60_000
 """Upper bound (ms) on a handler's life. The function's timeout in template.yaml must not exceed it.
@@ -120,7 +117,7 @@ class Effects:
         self._lessons = Lessons(store.configuration, store.health, clock)
         self._changes = AttemptChanges(store, self._lessons, at_once)
         self.observing = Observing(store, training, clock, self._changes, scripts)
-        self._gangs: GangStarts | None = None
+        self._requests = StartRequests(store, clock)
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
         this process only. The table stays small, because each entry costs SLOW."""
@@ -264,11 +261,13 @@ class Effects:
         return self._clock.now() - began >= LONGEST_EFFECT
 
     def _create(self, job: Job, attempt: Attempt, reads: Reads) -> _Called | None:
-        request, broken = self._prescribed(job, attempt, reads)
+        request, broken = self._requests.prescribed(job, attempt, reads)
         if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
             return None
-        answer = self._training.create(self._as_member(request, job, attempt), job, attempt)
+        answer = self._training.create(
+            self._requests.as_member(request, job, attempt), job, attempt
+        )
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
@@ -287,40 +286,6 @@ class Effects:
             case _:
                 taken = self._refused(job, attempt, answer)
                 return _Called(job=job, closes=taken is not None and taken.learned)
-
-    def _prescribed(self, job: Job, attempt: Attempt, reads: Reads) -> tuple[Request, str]:
-        """Return the request to start with, and the fields that the job's project forbids by
-        now."""
-        request = reads.request(job.name)
-        configuration = reads.configuration(self._clock.now()) if job.project else None
-        project = configuration.sharing.project(job.project) if configuration else None
-        if configuration is None or project is None:
-            return request, ""
-        parts = {pool for pool, _ in job.parts}
-        types = {
-            pool.name: pool.instance_type for pool in configuration.pools if pool.name in parts
-        }
-        # Most queues have no such rules, and no cold start should pay for them.
-        from slotq_core.admission.prescribed import broken_at_start, prescribed
-
-        broken = broken_at_start(
-            request,
-            project,
-            job.workload,
-            types={**types, attempt.pool: attempt.instance_type},
-        )
-        return prescribed(request, project.requests, at_start=True), broken
-
-    def _as_member(self, request: Request, job: Job, attempt: Attempt) -> Request:
-        """The request with the environment variables of a gang's member."""
-        if not job.group:
-            return request
-        if self._gangs is None:
-            # Most jobs are in no group, and no cold start should pay for them.
-            from slotq_core.operations.attempts.gang_starts import GangStarts
-
-            self._gangs = GangStarts(self._store)
-        return self._gangs.as_member(request, job, attempt)
 
     def _was_created(self, job: Job, attempt: Attempt) -> bool:
         """Whether a dead handler may have created the training job, under the rules of that time: a

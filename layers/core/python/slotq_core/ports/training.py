@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import ServiceQuota
+from slotq_core.names import RUNTIME_LIMIT_TAG
 from slotq_core.timestamps import Moment
 
 Request = Mapping[str, Any]
@@ -17,6 +18,17 @@ Request = Mapping[str, Any]
 
 MAX_RUNTIME = 86_400
 """How long (s) a training job may run whose request does not say so: SageMaker's default."""
+
+
+def stopping_condition(request: Request, job: Job) -> dict[str, Any]:
+    """Return the stopping condition. The maximum runtime belongs to the job: an attempt gets what
+    earlier attempts left, unless the job asks for SageMaker's meaning (each attempt alone)."""
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
+        return {}
+    asked = dict(request.get("StoppingCondition") or {})
+    left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000
+    return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 
 class Verdict(StrEnum):

@@ -30,6 +30,5 @@ class DynamoNodes:
         self._calls.update(_key(node), noted)
 
 
-
 def _key(node: Node) -> table.Key:
     return table.node_key(node.pool, node.name)
