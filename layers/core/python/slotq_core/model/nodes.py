@@ -65,6 +65,8 @@ class Node:
     leaves_at: Moment | None = None
     """When the training job reaches SageMaker's longest runtime, with room for the end (ms). A node
     starts no job that it would cut short before that."""
+    one_person: bool = False
+    """Whether its jobs share a user id, so that they must all be one person's."""
     reports: int = 0
     """The number of the last report taken in."""
     reported_at: Moment | None = None
