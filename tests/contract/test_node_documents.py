@@ -19,7 +19,7 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters import nodes
 from slotq_core.adapters.memory.node_documents import MemoryNodeDocuments
 from slotq_core.adapters.nodes.agent import Settings
-from slotq_core.adapters.nodes.documents import S3NodeDocuments
+from slotq_core.adapters.nodes.documents import S3NodeDocuments, lease_of
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import NodeRules
@@ -50,7 +50,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[tuple[NodeDocuments, Write
 
 
 def in_s3(make_client: Callable[[], Any]) -> S3NodeDocuments:
-    return S3NodeDocuments(bucket=BUCKET, route=lambda: "https://q/prod/", make_client=make_client)
+    return S3NodeDocuments(
+        bucket=BUCKET, route="https://q/prod/", lease=60, make_client=make_client
+    )
 
 
 @pytest.fixture
@@ -121,11 +123,7 @@ def test_a_launch_is_what_the_agent_reads(documents: NodeDocuments) -> None:
 
 def test_without_a_route_the_lease_is_longer() -> None:
     clock = VirtualClock(0)
-    for documents in (
-        MemoryNodeDocuments(clock),
-        S3NodeDocuments(bucket=BUCKET, route=lambda: "", make_client=lambda: _Refusing("")),
-    ):
-        assert documents.lease() == 180
+    assert MemoryNodeDocuments(clock).lease() == lease_of("") == 180
     launch = MemoryNodeDocuments(clock).launch(NODE, NodeRules())
     settings = Settings(launch.environment)
     assert (settings.route, settings.gpus, settings.lease) == ("", "", 180)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
-from slotq_core.errors import NotUnderstood
+from slotq_core.errors import NoSuchNode, NotUnderstood
 from slotq_core.model.notices import NotificationMode
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.observing import Observed
@@ -21,6 +21,7 @@ from slotq_core.operations.overview import Overview
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import (
@@ -34,6 +35,8 @@ from slotq_core.ports.surroundings import (
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from slotq_core.operations.authorize import Authorizer
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.jobs.submissions import Submissions
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
+    from slotq_core.ports.stored import Finding
 
 
 class QueueManager:
@@ -66,12 +70,13 @@ class QueueManager:
         scripts: Scripts | None = None,
         notification_mode: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
+        documents: NodeDocuments | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
         script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
         this deployment sends notifications. `at_once` stores several members of a group at once;
-        the store uses another one."""
+        the store uses another one. `documents`: of the nodes; None: this deployment keeps none."""
         self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
@@ -81,7 +86,9 @@ class QueueManager:
         self._clock = clock
         self._notifier = notifier
         suspends = Suspends(store.jobs, self._scripts, notifier, clock)
-        self._effects = Effects(store, training, clock, suspends, self._scripts, at_once=at_once)
+        self._effects = Effects(
+            store, training, clock, suspends, self._scripts, at_once=at_once, documents=documents
+        )
         self._reconciler = Reconciler(store, training, clock, self._effects, at_once=at_once)
         self._poisons = Poisons(store.repair, dead_letters or DiscardDeadLetters())
         self.passes = Passes(
@@ -101,6 +108,7 @@ class QueueManager:
             admitter=self._admitter,
             reconciler=self._reconciler,
             finish_groups=self._finish_groups,
+            read_nodes=self._read_nodes if documents else None,
         )
 
     # A cold start that only plans, or only takes a job, pays for no more than that.
@@ -245,6 +253,24 @@ class QueueManager:
         except NotUnderstood as error:
             self._poisons.report("job", observation.training_job, str(error))
             return Observed(ignored=str(error))
+
+    def look_at_node(self, pool: str, name: str) -> int:
+        """Take in what a node reports, and ask for a pass where one may now decide differently.
+        Returns the report's number; 0: there is none, or it lacks the node's proof. Raises
+        NoSuchNode."""
+        node = self._store.nodes.get(pool, name)
+        if node is None:
+            raise NoSuchNode(f"there is no node '{name}' in pool '{pool}'", field="name")
+        taken = self._effects.nodes.reports.take_in(node)
+        if taken.calls_for_pass:
+            self._wake()
+        return taken.number
+
+    def _read_nodes(self, until: int) -> Sequence[Finding]:
+        """Take in what all nodes report. Returns the findings."""
+        nodes = self._store.worlds.load(self._clock.now()).snapshot.nodes
+        taken = self._effects.nodes.reports.take_in_all(nodes, until=until) if nodes else ()
+        return [finding for one in taken for finding in one.findings]
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Run the periodic work, for half of the budget (ms) at most, so that no start waits for

@@ -73,6 +73,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     about.AboutView,
     about.MeView,
     about.DoctorView,
+    about.NodeReportView,
     ErrorView,
 )
 _REF = "#/components/schemas/{model}"

@@ -128,7 +128,7 @@ class Effects:
         self._changes = AttemptChanges(store, self._lessons, at_once)
         self.observing = Observing(store, training, clock, self._changes, scripts)
         self._requests = StartRequests(store, clock)
-        self._documents = documents
+        self._documents, self._at_once = documents, at_once
         self._nodes: NodeServices | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
@@ -220,6 +220,7 @@ class Effects:
                 self._clock,
                 observing=self.observing,
                 requests=self._requests,
+                at_once=self._at_once,
             )
         return self._nodes
 

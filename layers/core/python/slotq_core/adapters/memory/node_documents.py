@@ -25,7 +25,7 @@ class MemoryNodeDocuments:
 
     def launch(self, node: Node, rules: NodeRules) -> Launch:
         self._called("PUT", "agent")
-        return launched(node, rules, bucket=self._bucket, route=self._route)
+        return launched(node, rules, bucket=self._bucket, route=self._route, lease=self.lease())
 
     def lease(self) -> int:
         return lease_of(self._route)

@@ -33,11 +33,11 @@ class S3NodeDocuments:
     may, gets a 404 for an object that does not exist."""
 
     def __init__(
-        self, *, bucket: str, route: Callable[[], str], make_client: Callable[[], Any]
+        self, *, bucket: str, route: str, lease: int, make_client: Callable[[], Any]
     ) -> None:
-        """`route`: returns the address of the API, at which agents report changes; empty: none."""
-        self._bucket = bucket
-        self._route = route
+        """`route`: the address of the API, to which agents report changes; empty: none, or this
+        handler launches no nodes. `lease`: in seconds (`lease_of`)."""
+        self._bucket, self._route, self._lease = bucket, route, lease
         self._make_client = make_client
         self._built: Any = None
 
@@ -49,10 +49,10 @@ class S3NodeDocuments:
 
     def launch(self, node: Node, rules: NodeRules) -> Launch:
         self._call("put_object", nodes.agent_key(), Body=nodes.agent_source())
-        return launched(node, rules, bucket=self._bucket, route=self._route())
+        return launched(node, rules, bucket=self._bucket, route=self._route, lease=self._lease)
 
     def lease(self) -> int:
-        return lease_of(self._route())
+        return self._lease
 
     def orders(self, node: Node) -> Document | None:
         return self._read(f"{folder(node)}/orders.json", LARGEST_ORDERS)
@@ -95,13 +95,14 @@ class S3NodeDocuments:
             raise Unavailable(f"S3 {word} {key}: {why}") from error
 
 
-def launched(node: Node, rules: NodeRules, *, bucket: str, route: str) -> Launch:
-    """Return what starts the agent on this node. `route`: the address of the API, or empty."""
+def launched(node: Node, rules: NodeRules, *, bucket: str, route: str, lease: int) -> Launch:
+    """Return what starts the agent on this node. `route`: the address of the API, or empty. `lease`
+    in seconds."""
     environment = {
         "SLOTQ_NODE": node.name,
         "SLOTQ_NODE_GENERATION": str(node.generation),
         "SLOTQ_NODE_FOLDER": f"s3://{bucket}/{folder(node)}",
-        "SLOTQ_NODE_LEASE": str(lease_of(route)),
+        "SLOTQ_NODE_LEASE": str(lease),
         "SLOTQ_NODE_TOKEN": node.token,
     }
     if route:

@@ -15,7 +15,7 @@ from slotq_core.operations.nodes.orders import NOBODY, Orders
 from slotq_core.operations.nodes.reports import Reports, is_full, lost, observation
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, InParallel
 from slotq_core.ports.training import (
     CallResult,
     LiveTrainingJobs,
@@ -39,10 +39,13 @@ class NodeServices:
         *,
         observing: Observing,
         requests: StartRequests,
+        at_once: InParallel,
     ) -> None:
         self.store, self.documents, self.clock = store, documents, clock
         self.orders = Orders(store, documents, clock, requests)
-        self.reports = Reports(store, documents, clock, observing=observing, orders=self.orders)
+        self.reports = Reports(
+            store, documents, clock, observing=observing, orders=self.orders, at_once=at_once
+        )
 
     def trainings(self, jobs: Iterable[Job]) -> Mapping[str, NodeTraining]:
         """Return the service of each of these jobs' live attempts, by training job: one for each

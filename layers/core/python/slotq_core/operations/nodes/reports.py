@@ -11,7 +11,7 @@ report changes only attempts that the table knows on this generation of the node
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
@@ -25,7 +25,7 @@ from slotq_core.operations.nodes.orders import Orders, jobs_on
 from slotq_core.ports.nodes import Document, NodeDocuments
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding, NodeChange
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, InParallel
 from slotq_core.ports.training import Observation, Phase, Verdict
 from slotq_core.wire.nodes import (
     AttemptPhase,
@@ -72,16 +72,40 @@ class Reports:
         *,
         observing: Observing,
         orders: Orders,
+        at_once: InParallel,
     ) -> None:
+        """`at_once` reads several reports; the store uses another one."""
         self._store, self._documents, self._clock = store, documents, clock
-        self._observing, self._orders = observing, orders
+        self._observing, self._orders, self._at_once = observing, orders, at_once
 
     def take_in(self, node: Node) -> Taken:
         """Take in the node's last report, unless it has been. A report that cannot be read, or that
         lacks the node's proof, is a finding. Raises Unavailable."""
         document = self._documents.report(node)
-        if document is None:
-            return Taken()
+        return Taken() if document is None else self._taken(node, document)
+
+    def take_in_all(self, nodes: Sequence[Node], *, until: int) -> Iterator[Taken]:
+        """Take in the last reports of several nodes, until a time (ms). What goes wrong with one
+        node is a finding, and stops no other."""
+
+        def read(node: Node) -> Document | SlotQError | None:
+            try:
+                return self._documents.report(node) if self._clock.now() < until else None
+            except SlotQError as error:
+                return error
+
+        for node, found in zip(nodes, self._at_once(read, nodes), strict=True):
+            if self._clock.now() >= until:
+                return
+            try:
+                if isinstance(found, SlotQError):
+                    raise found
+                if found is not None:
+                    yield self._taken(node, found)
+            except SlotQError as error:
+                yield Taken(findings=(_finding(node, f"could not be read: {error}"),))
+
+    def _taken(self, node: Node, document: Document) -> Taken:
         try:
             report = read_report(
                 document.content, token=node.token, node=node.name, generation=node.generation
