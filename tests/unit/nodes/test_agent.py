@@ -186,8 +186,8 @@ def test_a_route_that_never_answers_makes_no_news_each_time(tmp_path: Path) -> N
         node.aws.answer = OSError(f"no route at 0x{n}")
         node.report()
     node.report()
-    assert node._moves == 1
-    assert node.document()["problems"] == ["the route does not answer: no route at 0x2"]
+    assert (node._moves, len(node.aws.posted)) == (1, 2)
+    assert node.document()["problems"] == ["the route does not answer: no route at 0x1"]
 
 
 def test_an_attempt_that_has_ended_is_reported_until_no_orders_list_it(tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ class Orders:
     node: str
     generation: int
     number: int
-    """Counts the orders of a generation. The agent ignores a number below the last it has read."""
+    """Rises with each orders of a generation: at least the time of the writing (ms), so that it
+    also rises above orders that are lost. The agent ignores a number that is not above the last
+    that it has read."""
     lease_s: int
     leave: bool = False
     """Whether to end all attempts and the node."""

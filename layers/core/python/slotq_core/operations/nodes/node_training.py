@@ -11,7 +11,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
 from slotq_core.operations.attempts.observing import Observing
 from slotq_core.operations.attempts.start_requests import StartRequests
-from slotq_core.operations.nodes.orders import NOBODY, Orders
+from slotq_core.operations.nodes.orders import NOBODY, Orders, as_ordered, is_too_large
 from slotq_core.operations.nodes.reports import Reports, is_full, lost, observation
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
@@ -88,6 +88,9 @@ class NodeTraining:
         return self._written is not None
 
     def create(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
+        if is_too_large(as_ordered(request, job)):
+            message = "its request is too large for the orders of a node: it needs a whole instance"
+            return CallResult(verdict=Verdict.FAIL, message=message)
         answer = self._write()
         if answer.verdict is Verdict.OK and attempt.training_job not in self._ordered:
             message = f"node {self._name} runs the jobs of another person: it has no users for jobs"

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.pools import Pool
 from slotq_core.operations.attempts.observing import Reads
 from slotq_core.operations.attempts.start_requests import StartRequests
@@ -29,6 +30,9 @@ from slotq_core.wire import nodes as wire
 
 _TRIES = 10
 """How often orders are written while others write them, too."""
+
+_LARGEST_REQUEST = wire.LARGEST_ORDERS // MOST_JOBS - 4096
+"""Bytes of an attempt's request in the orders; the rest of its part is for what else they say."""
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -55,29 +59,18 @@ class Orders:
         self._requests = requests
 
     def read(self, node: Node) -> Written:
-        """Return the present orders. Orders that are lost, or that cannot be read, go on after the
-        last that the agent has read. Raises Unavailable."""
+        """Return the present orders; empty ones in place of orders that are lost or cannot be read.
+        Raises Unavailable."""
         document = self._documents.orders(node)
         orders = None if document is None else _orders_in(document, node)
         if orders is None:
-            lease = self._documents.lease()
-            number = self._last_read(node)
             orders = wire.Orders(
-                node=node.name, generation=node.generation, number=number, lease_s=lease
+                node=node.name,
+                generation=node.generation,
+                number=0,
+                lease_s=self._documents.lease(),
             )
         return Written(orders=orders, version=document.version if document else None)
-
-    def _last_read(self, node: Node) -> int:
-        """Return the number of the last orders that the agent has read; 0: none."""
-        document = self._documents.report(node)
-        if document is None:
-            return 0
-        try:
-            return wire.read_report(
-                document.content, token=node.token, node=node.name, generation=node.generation
-            ).orders
-        except NotUnderstood:
-            return 0
 
     def write(
         self, node: Node, *, starts: Collection[str] = NOBODY, stops: Collection[str] = NOBODY
@@ -131,7 +124,7 @@ class Orders:
         return wire.Orders(
             node=node.name,
             generation=node.generation,
-            number=present.orders.number + 1,
+            number=max(present.orders.number + 1, self._clock.now()),
             lease_s=self._documents.lease(),
             leave=node.state is NodeState.STOPPING,
             attempts=tuple(sorted(found, key=lambda order: order.attempt)),
@@ -142,12 +135,13 @@ class Orders:
         return next((pool for pool in configuration.pools if pool.name == node.pool), None)
 
     def _request(self, job: Job, attempt: Attempt, reads: Reads) -> Request | None:
-        """Return the request as the agent reads it; None: the job's project forbids it by now."""
+        """Return the request as the agent reads it; None: the job's project forbids it by now, or
+        it is too large."""
         request, broken = self._requests.prescribed(job, attempt, reads)
         if broken:
             return None
-        request = self._requests.as_member(request, job, attempt)
-        return wire.reduced({**request, **stopping_condition(request, job)})
+        found = as_ordered(self._requests.as_member(request, job, attempt), job)
+        return None if is_too_large(found) else found
 
     def _ordered(
         self, job: Job, attempt: Attempt, request: Request, pool: Pool | None, *, stopped: bool
@@ -172,6 +166,17 @@ class Orders:
             stop=stopped or (stop is not None and not in_grace),
             request=request,
         )
+
+
+def as_ordered(request: Request, job: Job) -> dict[str, Any]:
+    """Return the request as the agent reads it."""
+    return wire.reduced({**request, **stopping_condition(request, job)})
+
+
+def is_too_large(request: Request) -> bool:
+    """Whether orders may have no room for as many such requests as a node runs jobs. What
+    SageMaker takes of ASCII always has."""
+    return len(wire.canonical(request)) > _LARGEST_REQUEST
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
