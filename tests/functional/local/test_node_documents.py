@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -65,8 +66,8 @@ class Queue:
         assert before.attempt
         until = None if grace is None else now + grace
         order = StopOrder(cause=StopCause.EVICTED, by="urgent", at=now, grace_until=until)
-        stopped = {"attempt": _with_stop(before.attempt, order)}
-        after = move(before, JobState.STOPPING, at=now, evictions=1, **stopped)
+        live = replace(before.attempt, stop=order)
+        after = move(before, JobState.STOPPING, at=now, evictions=1, attempt=live)
         self.effects.carry_out(commit(self.store, Change(before=before, after=after)))
 
     def job(self, name: str) -> Job:
