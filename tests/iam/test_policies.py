@@ -369,7 +369,7 @@ def test_the_sample_policy_leaves_the_pools_to_operators():
 
 def test_the_template_has_exactly_the_routes_of_the_api():
     described = {f"{method}{path}" for path, methods in METHODS.items() for method in methods}
-    assert routes() == {route.replace("<name>", "{name}") for route in described}
+    assert routes() == {re.sub("<([a-z]+)>", r"{\1}", route) for route in described}
 
 
 def on_the_page(sid: str) -> dict:
