@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
-from slotq_core.errors import NoSuchNode, NotUnderstood
+from slotq_core.errors import NotUnderstood
 from slotq_core.model.notices import NotificationMode
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.observing import Observed
@@ -35,8 +35,6 @@ from slotq_core.ports.surroundings import (
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from slotq_core.operations.authorize import Authorizer
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
@@ -48,9 +46,9 @@ if TYPE_CHECKING:
     from slotq_core.operations.jobs.lookup import JobLookup
     from slotq_core.operations.jobs.queue_snapshots import QueueSnapshots
     from slotq_core.operations.jobs.submissions import Submissions
+    from slotq_core.operations.nodes.reading import NodeReading
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
-    from slotq_core.ports.stored import Finding
 
 
 class QueueManager:
@@ -108,7 +106,7 @@ class QueueManager:
             admitter=self._admitter,
             reconciler=self._reconciler,
             finish_groups=self._finish_groups,
-            read_nodes=self._read_nodes if documents else None,
+            nodes=self._node_reading() if documents else None,
         )
 
     # A cold start that only plans, or only takes a job, pays for no more than that.
@@ -254,24 +252,6 @@ class QueueManager:
             self._poisons.report("job", observation.training_job, str(error))
             return Observed(ignored=str(error))
 
-    def look_at_node(self, pool: str, name: str) -> int:
-        """Take in what a node reports, and ask for a pass where one may now decide differently.
-        Returns the report's number; 0: there is none, or it lacks the node's proof. Raises
-        NoSuchNode."""
-        node = self._store.nodes.get(pool, name)
-        if node is None:
-            raise NoSuchNode(f"there is no node '{name}' in pool '{pool}'", field="name")
-        taken = self._effects.nodes.reports.take_in(node)
-        if taken.calls_for_pass:
-            self._wake()
-        return taken.number
-
-    def _read_nodes(self, until: int) -> Sequence[Finding]:
-        """Take in what all nodes report. Returns the findings."""
-        nodes = self._store.worlds.load(self._clock.now()).snapshot.nodes
-        taken = self._effects.nodes.reports.take_in_all(nodes, until=until) if nodes else ()
-        return [finding for one in taken for finding in one.findings]
-
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Run the periodic work, for half of the budget (ms) at most, so that no start waits for
         it; then a pass."""
@@ -281,6 +261,13 @@ class QueueManager:
             self._store.scheduler.bump()
         result = self.passes.run(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def _node_reading(self) -> NodeReading:
+        # Most queues keep no nodes, and no cold start should pay for them.
+        from slotq_core.operations.nodes.reading import NodeReading
+
+        reports = lambda: self._effects.nodes.reports  # noqa: E731
+        return NodeReading(self._store, self._clock, reports, self._wake)
 
     def _finish_groups(self, until: int) -> tuple[str, ...]:
         """Finish the submissions of groups that other handlers have begun."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,13 +18,11 @@ from slotq_core.ports.surroundings import Clock
 
 if TYPE_CHECKING:
     from slotq_core.operations.attempts.listening import Listener
+    from slotq_core.operations.nodes.reading import NodeReading
 
 FinishGroups = Callable[[int], tuple[str, ...]]
 """Finishes, until a time (ms), the submissions of groups that other handlers have begun. Returns
 the errors."""
-
-ReadNodes = Callable[[int], Sequence[Finding]]
-"""Takes in, until a time (ms), what the nodes report. Returns the findings."""
 
 
 class PeriodicWork:
@@ -37,12 +35,12 @@ class PeriodicWork:
         admitter: Admitter,
         reconciler: Reconciler,
         finish_groups: FinishGroups,
-        read_nodes: ReadNodes | None = None,
+        nodes: NodeReading | None = None,
     ) -> None:
-        """`read_nodes`: None if this deployment keeps no nodes."""
+        """`nodes`: None if this deployment keeps none."""
         self._store, self._clock, self._scripts = store, clock, scripts
         self._admitter, self._reconciler = admitter, reconciler
-        self._finish_groups, self._read_nodes = finish_groups, read_nodes
+        self._finish_groups, self.nodes = finish_groups, nodes
         self._day_sums = DaySums(store.usage, store.scheduler, clock)
 
     def run(self, *, until: int) -> tuple[list[str], list[Finding]]:
@@ -66,7 +64,7 @@ class PeriodicWork:
             ("reports", lambda: self.listen(configuration)),
             ("limits", lambda: self._admitter.audit(configuration)),
             ("groups", lambda: troubles.extend(self._finish_groups(until))),
-            ("nodes", lambda: findings.extend(self._read_nodes(until) if self._read_nodes else ())),
+            ("nodes", lambda: findings.extend(self.nodes.look_at_all(until) if self.nodes else ())),
             ("history", lambda: self._store.repair.expire(now=self._clock.now())),
             ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
         )
