@@ -135,10 +135,10 @@ class Orders:
         return next((pool for pool in configuration.pools if pool.name == node.pool), None)
 
     def _request(self, job: Job, attempt: Attempt, reads: Reads) -> Request | None:
-        """Return the request as the agent reads it; None: the job's project forbids it by now, or
-        it is too large."""
+        """Return the request as the agent reads it; None: the job's project forbids its start by
+        now, or it is too large. What has started runs on."""
         request, broken = self._requests.prescribed(job, attempt, reads)
-        if broken:
+        if broken and not attempt.created:
             return None
         found = as_ordered(self._requests.as_member(request, job, attempt), job)
         return None if is_too_large(found) else found
