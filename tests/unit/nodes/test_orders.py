@@ -416,6 +416,21 @@ def test_starts_that_may_have_been_ordered_are_not_taken_back() -> None:
     assert queue.effects.carry_out_all([queue.job(job.name) for job in jobs]).as_planned
 
 
+def test_starts_that_are_ordered_are_not_taken_back_for_want_of_time() -> None:
+    queue = QueueOfNodes()
+    jobs = [queue.admit(f"job{n}", n) for n in range(3)]
+    until, put = queue.clock.now() + 1, queue.documents.put_orders
+
+    def slow(*arguments: Any, **more: Any) -> None:
+        put(*arguments, **more)
+        queue.later(1)
+
+    queue.documents.put_orders = slow  # type: ignore[method-assign]
+    carried = queue.effects.carry_out_all(jobs, until=until, ahead=True)
+    assert (carried.untried, len(carried.troubles)) == ((), 2)
+    assert len(queue.ordered()) == 3
+
+
 def test_starts_without_time_are_left_to_be_taken_back() -> None:
     queue = QueueOfNodes()
     jobs = [queue.admit(f"job{n}", n) for n in range(2)]

@@ -137,6 +137,7 @@ ENDS: list[tuple[dict[str, Any], StopCause | None, tuple[JobState, AttemptOutcom
     ({"state": P.STOPPED, "why": W.SUSPEND}, StopCause.YIELDED, (S.PREEMPTED, X.EVICTED)),
     ({"state": P.FAILED, "why": W.ORDER}, StopCause.EVICTED, (S.PREEMPTED, X.EVICTED)),
     ({"state": P.STOPPED, "why": W.ORDER}, StopCause.CANCELLED, (S.CANCELLED, X.CANCELLED)),
+    ({"state": P.FAILED, "why": W.ORDER}, None, (S.BACKOFF, X.FAULT)),
     ({"state": P.STOPPED, "why": W.ORDER}, None, (S.BACKOFF, X.FAULT)),
     ({"state": P.STOPPED, "why": W.LEASE}, None, (S.BACKOFF, X.FAULT)),
     ({"state": P.FAILED, "why": W.LEASE}, None, (S.BACKOFF, X.FAULT)),
@@ -231,11 +232,16 @@ def test_an_attempt_is_not_missed_by_an_agent_that_is_full() -> None:
 # --- twice, late, not at all
 
 
-def test_a_report_is_taken_in_once() -> None:
+def test_a_report_is_taken_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = QueueOfNodes()
     queue.start("one", 0)
     queue.settle()
     before = queue.job("one"), queue.now()
+
+    def is_asked(*_: Any) -> None:
+        raise AssertionError("the jobs of the node are read again")
+
+    monkeypatch.setattr(queue.store.nodes, "jobs", is_asked)
     assert queue.take_in() == Taken(number=1)
     assert (queue.job("one"), queue.now()) == before
 

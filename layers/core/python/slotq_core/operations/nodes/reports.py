@@ -186,7 +186,7 @@ class Reports:
             one = reported.get(attempt.training_job)
             if one is not None:
                 seen.append((job, observation(one, attempt, report, document)))
-            elif attempt.created:
+            else:
                 missing.append((job, attempt))
         seen += self._lost(node, report, document, missing)
         outcomes = self._observing.take_in(seen) if seen else []
