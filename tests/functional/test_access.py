@@ -75,6 +75,7 @@ GET    /scenario            200    200    200   200   200    200   200
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200
 GET    /me                  200    200    200   200   200    200   200
+POST   /nodes/<pool>/<name>/report 404 404  404   404   404    404   404
 GET    /doctor              403    403    403   403   403    403   200
 POST   /doctor              403    403    403   403   403    403   200
 """
@@ -116,7 +117,7 @@ def called(route: str, by: str | None, job: str = JOB) -> dict[str, Any]:
     }
     query = {"by": ["submitter"]} if route == "GET /usage" else None
     method, path = route.split()
-    full = PATHS.get(path, path).replace("<name>", job)
+    full = PATHS.get(path, path).replace("<pool>", "main").replace("<name>", job)
     return request(method, full, by=by, body=bodies.get(route), query=query)
 
 

@@ -22,6 +22,7 @@ from slotq_core.operations.overview import Overview
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import (
@@ -32,7 +33,7 @@ from slotq_core.ports.surroundings import (
     Notifier,
     one_by_one,
 )
-from slotq_core.ports.training import Observation, TrainingService
+from slotq_core.ports.training import Observation, SageMakerService
 
 if TYPE_CHECKING:
     from slotq_core.operations.authorize import Authorizer
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.jobs.lookup import JobLookup
     from slotq_core.operations.jobs.queue_snapshots import QueueSnapshots
     from slotq_core.operations.jobs.submissions import Submissions
+    from slotq_core.operations.nodes.reading import NodeReading
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
     from slotq_core.ports.nodes import NodeDocuments
@@ -58,7 +60,7 @@ class QueueManager:
         self,
         *,
         store: Store,
-        training: TrainingService,
+        training: SageMakerService,
         clock: Clock,
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
@@ -109,6 +111,7 @@ class QueueManager:
             admitter=self._admitter,
             reconciler=self._reconciler,
             finish_groups=self._finish_groups,
+            nodes=self._node_reading() if documents else None,
         )
 
     # A cold start that only plans, or only takes a job, pays for no more than that.
@@ -264,6 +267,13 @@ class QueueManager:
             self._store.scheduler.bump()
         result = self.passes.run(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def _node_reading(self) -> NodeReading:
+        # Most queues keep no nodes, and no cold start should pay for them.
+        from slotq_core.operations.nodes.reading import NodeReading
+
+        reports = lambda: self._effects.node_services.reports  # noqa: E731
+        return NodeReading(self._store, self._clock, reports, self._wake)
 
     def _finish_groups(self, until: int) -> tuple[str, ...]:
         """Finish the submissions of groups that other handlers have begun."""

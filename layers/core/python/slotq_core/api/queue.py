@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
+from slotq_core.errors import Unavailable
 from slotq_core.manager import QueueManager
 from slotq_core.operations.jobs.listing import MOST_ANSWER
-from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
+from slotq_core.wire.views.about import (
+    AboutView,
+    DoctorView,
+    FindingView,
+    MembershipView,
+    MeView,
+    NodeReportView,
+)
 
 if TYPE_CHECKING:
     from slotq_core.ports.stored import Finding
@@ -73,6 +81,13 @@ class QueueRoutes:
             operates=permissions.may_operate(caller),
         )
         return json_answer(HTTPStatus.OK, view)
+
+    def look_at_node(self, pool: str, name: str) -> Response:
+        nodes = self._manager().periodic.nodes
+        if nodes is None:
+            raise Unavailable("this deployment keeps no nodes")
+        number = nodes.look_at(pool, name)
+        return json_answer(HTTPStatus.OK, NodeReportView(number=number))
 
     def examine(self) -> Response:
         return _findings(self._manager().doctor.examine_if_due())

@@ -283,10 +283,11 @@ class _Run:
 
     def _to_be_asked_for(self, job: Job, listed: AbstractSet[str]) -> bool:
         """Whether to describe the attempt. The listing shows that a training job is alive, but not
-        whether it has begun to run."""
+        whether it has begun to run. What runs on nodes is in their reports, which each tick
+        reads."""
         attempt = job.attempt
         if attempt is None or not attempt.created or attempt.node:
-            return False  # SageMaker knows no attempt on a node, but the node itself.
+            return False
         if self.began - attempt.admitted_at < HANDLER_LIFETIME:
             return False
         return attempt.training_job not in listed or job.state is JobState.STARTING

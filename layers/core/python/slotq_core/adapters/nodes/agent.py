@@ -180,7 +180,7 @@ class Settings:
         self.node = environ["SLOTQ_NODE"]
         self.generation = int(environ["SLOTQ_NODE_GENERATION"])
         self.bucket, self.prefix = split(environ["SLOTQ_NODE_FOLDER"].rstrip("/") + "/")
-        self.route = environ.get("SLOTQ_NODE_ROUTE", "").rstrip("/")
+        self.route = environ.get("SLOTQ_NODE_ROUTE", "")
         self.gpus = environ.get("SLOTQ_NODE_GPUS", "")
         self.lease = float(environ.get("SLOTQ_NODE_LEASE") or 180)
         self.base = Path(environ.get("SLOTQ_NODE_BASE") or "/opt/ml").resolve()
@@ -936,8 +936,8 @@ class Aws:
         status = (answer.get("ResponseMetadata") or {}).get("HTTPStatusCode", 0)
         return 400 <= status < 500 and status not in {408, 429}
 
-    def post(self, url: str, body: bytes) -> tuple[int, bytes]:
-        """POST a signed request to API Gateway. Returns status and answer. Raises `errors`."""
+    def post(self, url: str, body: bytes) -> int:
+        """POST a signed request to API Gateway. Returns the status. Raises `errors`."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.httpsession import URLLib3Session
@@ -946,7 +946,7 @@ class Aws:
         region = self.session.region_name or "us-east-1"
         SigV4Auth(self.session.get_credentials(), "execute-api", region).add_auth(request)
         answer = URLLib3Session(timeout=10).send(request.prepare())
-        return answer.status_code, answer.content
+        return int(answer.status_code)
 
 
 class Storage:
@@ -2290,7 +2290,6 @@ class Node:
         self._moved = self.machine.moved
         self._moves = self._shown = 0
         """How many changes there have been that a report should show, and how many it has shown."""
-        self._poll_now = threading.Event()
 
     def log_of(self, attempt: str) -> LogStream:
         host = str(self.machine.instance.get("current_host") or "algo-1")
@@ -2302,8 +2301,7 @@ class Node:
         """Read the orders again and again."""
         while True:
             self.read_orders()
-            self._poll_now.wait(self.settings.poll)
-            self._poll_now.clear()
+            time.sleep(self.settings.poll)
 
     def read_orders(self) -> None:
         """Read the orders once. After an error of S3 nothing changes."""
@@ -2450,19 +2448,19 @@ class Node:
             return self._report()
 
     def _report(self) -> bool:
-        began = self.clock()
+        began, is_news = self.clock(), self._number == 0 or self._moves != self._shown
         document = self.document()
         body = canonical(with_proof(document, self._token))
         if len(body) > LARGEST_REPORT:
             for attempt in document["attempts"]:
                 attempt.update(metrics={}, failure=attempt["failure"][:100])
             body = canonical(with_proof(document, self._token))
-        accepted = self._put(body)
-        if self.settings.route:
-            accepted = self._post(body) or accepted
-        if accepted:
-            self.link.tell("lease", until=began + self._lease)
-        return accepted
+        if not self._put(body):
+            return False
+        self.link.tell("lease", until=began + self._lease)
+        if self.settings.route and is_news:
+            self._post()
+        return True
 
     def _put(self, body: bytes) -> bool:
         place = {"Bucket": self.settings.bucket, "Key": self.settings.prefix + "report.json"}
@@ -2474,18 +2472,14 @@ class Node:
         self.problem("report", "")
         return True
 
-    def _post(self, body: bytes) -> bool:
-        url = f"{self.settings.route}/nodes/{self.settings.node}/report"
+    def _post(self) -> None:
+        """Let the queue read the report now. Without an answer, its tick does."""
         try:
-            status, answer = self.aws.post(url, body)
+            status = self.aws.post(self.settings.route, b"{}")
             problem = "" if 200 <= status < 300 else f"the route answers {status}"
         except Exception as error:
-            status, answer, problem = 0, b"", f"the route does not answer: {error}"
+            problem = f"the route does not answer: {error}"
         self.problem("route", problem)
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
-            if int(json.loads(answer).get("orders", 0)) > self._orders:
-                self._poll_now.set()
-        return not problem
 
     def keep_reporting(self) -> None:
         """Report each change, and each 30 s without one."""

@@ -21,7 +21,6 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.names import (
     PROJECT_TAG,
-    RUNTIME_LIMIT_TAG,
     SUBMITTER_TAG,
     sagemaker_tags,
     tag_value,
@@ -29,7 +28,6 @@ from slotq_core.names import (
 )
 from slotq_core.ports.surroundings import IN_FLIGHT, Clock
 from slotq_core.ports.training import (
-    MAX_RUNTIME,
     RIGHTS,
     CallResult,
     LiveTrainingJobs,
@@ -37,6 +35,7 @@ from slotq_core.ports.training import (
     Request,
     Sighting,
     Verdict,
+    stopping_condition,
 )
 from slotq_core.timestamps import to_datetime
 
@@ -311,7 +310,7 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         **request,
         "TrainingJobName": attempt.training_job,
         "ResourceConfig": resources,
-        **_stopping_condition(request, job),
+        **stopping_condition(request, job),
         "Tags": [
             *kept,
             *({"Key": key, "Value": value} for key, value in {**costs, **ownership}.items()),
@@ -324,17 +323,6 @@ def _cost_tags(job: Job) -> dict[str, str]:
     person has one value, whatever the sessions."""
     tags = {PROJECT_TAG: job.project, SUBMITTER_TAG: job.person or job.submitter}
     return {key: tag_value(value) for key, value in tags.items() if value}
-
-
-def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
-    """Return the stopping condition. The maximum runtime belongs to the job: an attempt gets what
-    earlier attempts left, unless the job asks for SageMaker's meaning (each attempt alone)."""
-    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
-    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
-        return {}
-    asked = dict(request.get("StoppingCondition") or {})
-    left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000
-    return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 
 def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:

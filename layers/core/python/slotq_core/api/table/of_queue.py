@@ -116,6 +116,18 @@ QUEUE_ROUTES = (
         errors=(403,),
     ),
     Route(
+        path="/nodes/<pool>/<name>/report",
+        method="POST",
+        action=Action.LOOK,
+        handler=lambda of: of.queue.look_at_node,
+        operation="lookAtNode",
+        summary="Read the report of a node now, and decide what follows from it",
+        description="For the agents of nodes, which call it after a change. The report lies in the "
+        "bucket of the stack, and nothing of this request is read.",
+        returns=(Returned(meaning="What the queue has read", model="NodeReportView"),),
+        errors=(400, 404),
+    ),
+    Route(
         path="/doctor",
         method="GET",
         action=Action.OPERATE,

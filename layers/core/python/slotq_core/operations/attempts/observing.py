@@ -271,7 +271,8 @@ class Observing:
             raise Unavailable(f"the last report of {attempt.training_job} cannot be read now")
         found = final_metrics(report.metrics) if report else {}
         reported = dict(seen.metrics)
-        if not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
+        may_ask = not attempt.node  # A node's report has them all.
+        if may_ask and not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
             with suppress(NotUnderstood, *(() if matter else (Unavailable,))):
                 described = self._training.describe(seen.training_job)
                 reported = dict(described.metrics) if described else {}

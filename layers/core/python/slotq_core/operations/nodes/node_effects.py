@@ -39,7 +39,7 @@ from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, NodeChange
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import TrainingService, Verdict
+from slotq_core.ports.training import SageMakerService, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class NodeEffects:
     def __init__(
         self,
         store: Store,
-        training: TrainingService,
+        training: SageMakerService,
         clock: Clock,
         *,
         lessons: Lessons,

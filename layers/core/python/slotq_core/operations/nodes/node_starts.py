@@ -28,7 +28,7 @@ from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import CallResult, Request, TrainingService, Verdict
+from slotq_core.ports.training import CallResult, Request, SageMakerService, Verdict
 from slotq_core.privacy.redaction import without_secrets
 
 Prescribed = Callable[[Job, Attempt, Reads], tuple[Request, str]]
@@ -43,7 +43,7 @@ class NodeStarts:
     def __init__(
         self,
         store: Store,
-        training: TrainingService,
+        training: SageMakerService,
         clock: Clock,
         *,
         lessons: Lessons,
