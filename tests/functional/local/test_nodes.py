@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slotq.local.job_processes import address_of
 from slotq_core.adapters import nodes
 from slotq_core.wire.nodes import AttemptPhase, EndReason, OrderedAttempt
 from tests import emulators
@@ -280,3 +280,52 @@ def test_orders_are_written_on_condition(account: Account) -> None:
     with pytest.raises(s3.exceptions.ClientError, match="304"):
         s3.get_object(**place, IfNoneMatch=second)
     assert s3.head_object(**place)["ETag"] == second != first
+
+
+SHELL = """
+import os, socket
+from slotq.local import job_processes
+raise SystemExit(job_processes.open_local_shell(os.environ["AWS_ENDPOINT_URL"], {name!r}, host=1))
+"""
+
+
+def test_a_shell_is_the_jobs_user_in_its_folder(account: Account, node: EmulatedNode) -> None:
+    node.order(*[job(account, f"lab-{n}", SLEEPS, gpus=(n,)) for n in range(2)])
+    pids = [pid_of(account, f"lab-{n}") for n in range(2)]
+    asks = (
+        "id -u; pwd; echo $CUDA_VISIBLE_DEVICES; echo hello > mine; "
+        f"kill -9 {pids[0]} 2>&1 | grep -c permitted; mount -t tmpfs none /mnt 2>/dev/null || "
+        "echo no mount; exit 3"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", SHELL.format(name="lab-1")],
+        input=asks,
+        env={**os.environ, **account.variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 3, ran.stderr
+    uid, folder, gpu, *refused = ran.stdout.split("\n")
+    assert int(uid) == Path(f"/proc/{pids[1]}").stat().st_uid
+    assert folder.endswith("/node/jobs/lab-1/ml")
+    assert gpu == "1"
+    if os.geteuid() == 0:
+        assert refused == ["1", "no mount", ""]
+        assert not gone(pids[0])
+
+
+def test_a_port_of_a_job_on_a_node_is_found(account: Account, node: EmulatedNode) -> None:
+    listens = """
+import os, socket, time
+listener = socket.create_server(("127.0.0.1", int(os.environ["SLOTQ_PORT"])))
+print("port", os.environ["SLOTQ_PORT"], flush=True)
+time.sleep(1000)
+"""
+    node.order(job(account, "listens", listens), job(account, "deaf", SLEEPS))
+    pid_of(account, "deaf")
+    port = pid_of(account, "listens")  # The last word of its line.
+    run = account.control("health")["run"]
+    assert address_of(run, "listens", 1, port) == "127.0.0.1"
+    assert address_of(run, "deaf", 1, port) is None
