@@ -95,9 +95,7 @@ class NodeDocuments:
     def report(self) -> NodeReport | None:
         """The report, its proof checked; None if there is none yet."""
         try:
-            found = self.account.s3.get_object(
-                Bucket=self.bucket, Key=f"{self.prefix}report.json"
-            )
+            found = self.account.s3.get_object(Bucket=self.bucket, Key=f"{self.prefix}report.json")
         except self.account.s3.exceptions.NoSuchKey:
             return None
         return read_report(found["Body"].read(), token=TOKEN, node=self.name, generation=1)

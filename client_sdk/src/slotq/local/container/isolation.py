@@ -5,8 +5,7 @@ without /opt/ml, a tmpfs covers /opt inside the namespace and shows the previous
 outside the namespace changes. Without namespaces, the real folder replaces `/opt/ml` in the
 command, the environment and the hyperparameters, and a script must not name /opt/ml itself.
 
-A node's agent then loses the rights that a container of SageMaker does not have either, to mount above
-all.
+A node's agent then loses the rights that SageMaker's containers lack, to mount above all.
 """
 
 from __future__ import annotations

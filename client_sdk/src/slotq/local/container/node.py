@@ -30,7 +30,8 @@ def is_node(request: Mapping[str, Any]) -> bool:
 
 
 class NodeGpus:
-    """The GPUs of this machine's nodes. Each real one is of one node at a time. Thread-safe."""
+    """The GPUs of this machine's nodes. Each real one is of one node at a time; a node of a type
+    without GPUs gets all that are free. Thread-safe."""
 
     def __init__(self, pretended: int | None = None) -> None:
         """`pretended`: how many each node has that are not there. None: this machine's own, and
@@ -63,11 +64,11 @@ class NodeGpus:
     def _take_real(self, training_job: str, kind: str, real: list[str]) -> list[str]:
         others = {gpu for taken in self._taken.values() for gpu in taken}
         free = [gpu for gpu in real if gpu not in others]
-        wanted = _count(kind)
+        wanted = _count(kind) or max(1, len(free))
         if wanted > len(free):
             raise JobInputError(
-                f"an {kind} has {wanted} GPUs, and of this machine's {len(real)} are {len(free)} "
-                "free: start the emulator with --gpus to pretend some"
+                f"a node on {kind} needs {wanted} GPUs, and of this machine's {len(real)} are "
+                f"{len(free)} free: `slotq local start --gpus N` pretends some"
             )
         self._taken[training_job] = free[:wanted]
         return free[:wanted]

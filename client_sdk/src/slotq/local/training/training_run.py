@@ -19,8 +19,8 @@ from slotq.local.container import isolation, script, transfer
 from slotq.local.container.checkpoints import Checkpoints
 from slotq.local.container.host_process import HostProcess
 from slotq.local.container.image import Image, JobPythons
-from slotq.local.container.node import NodeGpus, is_node, node_variables, unlock
 from slotq.local.container.job_output import LogStream, MetricsInOutput
+from slotq.local.container.node import NodeGpus, is_node, node_variables, unlock
 from slotq.local.container.transfer import JobInputError, Storage
 from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
@@ -66,9 +66,7 @@ class TrainingRun:
         self._script_mode = script.is_script_mode(request)
         self._send_report = report
         self._is_node = is_node(request)
-        self._hosts = hosts_of(
-            request, work, isolated=services.isolated, contained=self._is_node
-        )
+        self._hosts = hosts_of(request, work, isolated=services.isolated, contained=self._is_node)
         self._logs = {
             host.name: LogStream(services.logs, self._name, host.name) for host in self._hosts
         }

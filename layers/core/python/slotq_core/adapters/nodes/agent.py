@@ -688,7 +688,7 @@ class Keeper:
         if self._uid is not None:
             become_user(self._uid)
         elif os.geteuid() == 0:
-            with contextlib.suppress(OSError):  # So that the node's /opt/ml is locked for root, too.
+            with contextlib.suppress(OSError):  # The node's /opt/ml is locked for root, too.
                 prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
         os.umask(0o022)
         prctl(PR_SET_NO_NEW_PRIVS, 1)
