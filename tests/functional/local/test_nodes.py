@@ -121,6 +121,10 @@ def job(account: Account, name: str, source: str, **more: Any) -> OrderedAttempt
     )
 
 
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def pid_of(account: Account, name: str) -> int:
     account.until(lambda: account.said(name), f"a line of {name}")
     return int(account.said(name)[0].split()[-1])
@@ -163,21 +167,23 @@ def test_eight_jobs_have_a_gpu_each(account: Account, node: EmulatedNode) -> Non
 
 
 RIGHTS = """
-import ctypes, os
+import ctypes, os, site
 libc = ctypes.CDLL(None, use_errno=True)
 print("mounts", libc.mount(b"none", b"/mnt", b"tmpfs", 0, None) == 0)
 for line in open("/proc/self/status"):
     if line.startswith("CapBnd"):
         print("admin", int(line.split()[1], 16) >> 21 & 1)
 print("user", os.getuid(), os.path.dirname(os.environ["SAGEMAKER_BASE_DIR"]))
+print("packages", site.ENABLE_USER_SITE, site.getuserbase() == os.environ["HOME"] + "/.local")
 """
 
 
 def test_a_node_has_no_more_rights_than_a_container(account: Account, node: EmulatedNode) -> None:
     node.order(job(account, "rights", RIGHTS))
     assert node.until_attempt("rights").state is AttemptPhase.COMPLETED
-    mounts, admin, user = account.said("rights")
+    mounts, admin, user, packages = account.said("rights")
     assert mounts == "mounts False"
+    assert packages == "packages True True"  # pip can install into a job's home.
     if os.geteuid() == 0:
         assert admin == "admin 0"
         assert int(user.split()[1]) >= 20_000
@@ -197,16 +203,14 @@ print("written", flush=True)
 def test_scripts_that_name_the_nodes_folder_are_told_and_never_mixed(
     account: Account, node: EmulatedNode
 ) -> None:
-    node.order(
-        job(account, "literal-1", LITERAL),
-        job(account, "literal-2", LITERAL),
-        job(account, "literal-3", LITERAL, literal_paths=True),
-    )
-    for name in ("literal-1", "literal-2"):
+    names = ("literal-1", "literal-2")
+    node.order(*[job(account, name, LITERAL) for name in names])
+    for name in names:
         ended = node.until_attempt(name)
         assert ended.state is AttemptPhase.FAILED
         assert "use SM_CHECKPOINT_DIR" in ended.failure
         assert account.keys(f"checkpoints/{name}/") == []
+    node.order(job(account, "literal-3", LITERAL, literal_paths=True))
     if account.control("health")["isolated"]:
         assert node.until_attempt("literal-3").state is AttemptPhase.COMPLETED
         assert account.read("checkpoints/literal-3/mine") == b"literal-3"
@@ -231,8 +235,7 @@ def test_a_stop_lets_the_jobs_save(account: Account, node: EmulatedNode) -> None
 def test_a_killed_agent_takes_its_jobs_along(account: Account, node: EmulatedNode) -> None:
     node.order(*[job(account, f"dies-{n}", SLEEPS, gpus=(n,)) for n in range(3)])
     jobs = [pid_of(account, f"dies-{n}") for n in range(3)]
-    agent, *_ = node.pids()
-    os.kill(agent, signal.SIGKILL)
+    os.kill(parent(parent(jobs[0])), signal.SIGKILL)  # Its keeper's parent is the agent.
     described = account.ended(node.name)
     assert described["TrainingJobStatus"] == "Failed"
     assert described["FailureReason"] == "AlgorithmError: , exit code: 137"
