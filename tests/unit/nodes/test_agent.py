@@ -416,6 +416,7 @@ def test_gpus_are_found_listed_or_pretended() -> None:
         ("sh: 1: cannot create /opt/ml/x: Permission denied", True),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/x'", True),
         ("Permission denied: '/opt/mlx'", False),
+        ("Permission denied: '/opt/ml/node/jobs/one/ml/x'", False),  # The job's own.
         ("/opt/ml\nPermission denied: '/x'", False),
         ("all is well below /opt/ml", False),
     ],
@@ -423,15 +424,18 @@ def test_gpus_are_found_listed_or_pretended() -> None:
 def test_what_shows_that_a_script_names_the_nodes_folder(
     tmp_path: Path, text: str, named: bool
 ) -> None:
-    assert make_node(tmp_path).machine.names_base(text) is named
+    machine = make_node(tmp_path).machine
+    machine._work = Path("/opt/ml/node")
+    assert machine.names_base(text) is named
 
 
-def test_the_nodes_folder_is_closed_to_jobs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("has_uids", "left"), [(True, 0o755), (False, 0o555)])
+def test_the_nodes_folder_is_closed_to_jobs(tmp_path: Path, *, has_uids: bool, left: int) -> None:
     (tmp_path / "ml/model").mkdir(parents=True)
     (tmp_path / "ml/model").chmod(0o777)
-    assert agent.lock_base(tmp_path / "ml") == ""
-    assert (tmp_path / "ml/model").stat().st_mode & 0o022 == 0
-    assert agent.lock_base(tmp_path / "absent") == ""
+    assert agent.lock_base(tmp_path / "ml", has_uids=has_uids) == ""
+    assert (tmp_path / "ml/model").stat().st_mode & 0o777 == left
+    assert agent.lock_base(tmp_path / "absent", has_uids=has_uids) == ""
 
 
 def test_a_report_that_is_too_large_loses_what_is_long(tmp_path: Path) -> None:

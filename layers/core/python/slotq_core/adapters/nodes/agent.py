@@ -222,6 +222,7 @@ def say(text: str) -> None:
 # --- kernel ---
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -686,6 +687,9 @@ class Keeper:
             os.sched_setaffinity(0, self._spec["cpus"])
         if self._uid is not None:
             become_user(self._uid)
+        elif os.geteuid() == 0:
+            with contextlib.suppress(OSError):  # The node's /opt/ml is locked for root, too.
+                prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
         os.umask(0o022)
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -1184,7 +1188,7 @@ class Place:
             for name in ("input", "model", "output", "code", "checkpoints"):
                 with contextlib.suppress(OSError):
                     empty(self.base / name)
-            lock_base(self.base)
+            lock_base(self.base, has_uids=self.uid is not None)
         shutil.rmtree(str(self.root), ignore_errors=True)
         for shared in ("/tmp", "/var/tmp", "/dev/shm") if self.uid is not None else ():  # nosec B108
             for path in Path(shared).iterdir() if os.access(shared, os.R_OK) else ():
@@ -2133,12 +2137,13 @@ def memory_of_machine() -> int:
     return total >> 20
 
 
-def lock_base(base: Path) -> str:
-    """Make the node's /opt/ml read-only for jobs. Returns what could not be done."""
+def lock_base(base: Path, *, has_uids: bool) -> str:
+    """Make the node's /opt/ml read-only for jobs, whether or not they have users of their own.
+    Returns what could not be done."""
     if not base.is_dir():
         return ""
     refused = ""
-    own = stat.S_IWUSR if os.geteuid() else 0  # Root writes anyway, and is no job.
+    own = 0 if has_uids else stat.S_IWUSR
     for path in (base, *base.iterdir()):
         with contextlib.suppress(FileNotFoundError):
             try:
@@ -2154,14 +2159,17 @@ class Machine:
     """What jobs share, and what each has for itself: GPUs, CPUs, users, /opt/ml."""
 
     def __init__(self, settings: Settings) -> None:
-        self._base = settings.base
+        self._base, self._work = settings.base, settings.work
         self.instance = _instance(settings.base)
         """The node's own resource configuration."""
         self.gpus = find_gpus(settings.gpus)
         self._free_cpus = sorted(os.sched_getaffinity(0))
         self.cpus, self.memory_mib = len(self._free_cpus), memory_of_machine()
         self.has_uids, without = has_uids(settings.first_uid)
-        self.problems = {"base": lock_base(settings.base), "uids": without}
+        self.problems = {
+            "base": lock_base(settings.base, has_uids=self.has_uids),
+            "uids": without,
+        }
         self._next_uid = settings.first_uid
         self._literal_user: Job | None = None
         self._gpu_users: dict[int, Job] = {}
@@ -2226,7 +2234,8 @@ class Machine:
     def names_base(self, text: str) -> bool:
         """Whether the output says that something below the node's /opt/ml was refused."""
         names = re.compile(f"(/opt/ml|{re.escape(str(self._base))})(?![\\w.-])")
-        return any(_REFUSED.search(line) and names.search(line) for line in text.splitlines())
+        lines = text.replace(str(self._work), "").splitlines()  # Jobs' folders may lie below.
+        return any(_REFUSED.search(line) and names.search(line) for line in lines)
 
 
 def _instance(base: Path) -> dict[str, Any]:
