@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate, may_be_stopped, protection
@@ -26,7 +26,6 @@ from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
-    gpus_of,
     occupied,
     with_nodes_as_jobs,
 )
