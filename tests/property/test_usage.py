@@ -90,10 +90,13 @@ def test_the_total_is_the_clipped_time_of_each_attempt(
 ) -> None:
     start, end = min(one, other), max(one, other)
     expected = sum(
-        use.slots
-        * max(0, min(use.ended_at or 0, end) - max(use.admitted_at, start))
-        * Fraction(*use.part_of_slot or (1,))
-        for use in attempts
+        (
+            Fraction(*(use.part_of_slot or (1, 1)))
+            * use.slots
+            * max(0, min(use.ended_at or 0, end) - max(use.admitted_at, start))
+            for use in attempts
+        ),
+        start=Fraction(0),
     )
     found = in_all(used(attempts, start, end)).slot_ms
     parts = sum(bool(use.part_of_slot) for use in attempts)

@@ -29,13 +29,14 @@ MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
     "submitter", "digest", "version", "depends_on", "followed", "metrics", "gpus", "tenant",
+    "longest_attempt",
 }  # fmt: skip
 """Fields of a job that no decision of the policy rests on; and of nodes, which the queue snapshot
 does not show yet."""
 NOT_TOLD_OF_ATTEMPTS = {
     "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
     "message", "artifact", "checkpoints", "node", "node_generation", "gpu_ids",
-    "node_share",
+    "node_gpus", "node_share",
 }  # fmt: skip
 """Fields of an attempt that has ended, and what nobody else may know."""
 

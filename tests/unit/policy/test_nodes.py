@@ -20,6 +20,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
+HOUR = 3_600_000
 RULES = NodeRules(gpus=4, keep=60_000)
 
 
@@ -27,8 +28,15 @@ def nodes_pool(slots: int = 2, rules: NodeRules | None = RULES, **fields: Any) -
     return pool(slots=slots, nodes=rules, **fields)
 
 
-def node(name: str = "n1", *, tenant: str = "t", idle: int | None = None, **fields: Any) -> Node:
-    """A ready node; `idle`: for how long (ms)."""
+def node(
+    name: str = "n1",
+    *,
+    tenant: str = "t",
+    idle: int | None = None,
+    ran: int = 900_000,
+    **fields: Any,
+) -> Node:
+    """A ready node; `idle` and `ran`: for how long (ms)."""
     state = fields.pop("state", NodeState.READY)
     return Node(
         name=name,
@@ -40,9 +48,9 @@ def node(name: str = "n1", *, tenant: str = "t", idle: int | None = None, **fiel
         contents=Demand(gpus=4),
         training_job=f"node-{name}",
         token="",
-        started_at=NOW - 1_000_000,
+        started_at=NOW - ran - 100_000,
         created=True,
-        running_since=None if state is NodeState.STARTING else NOW - 900_000,
+        running_since=None if state is NodeState.STARTING else NOW - ran,
         idle_since=None if idle is None else NOW - idle,
         **fields,
     )
@@ -215,6 +223,56 @@ CASES = [
         active=(LOW,),
         waiting=(asks("a"),),
         waits={"a": reasons.PoolClosed},
+    ),
+    # How long a node lasts.
+    Case(
+        sentence="no job starts on a node that ends before the job has to",
+        nodes=(node(ran=100 * HOUR, leaves_at=NOW + HOUR),),
+        active=(LOW,),
+        waiting=(asks("a", longest_attempt=2 * HOUR), asks("b", longest_attempt=HOUR)),
+        decided=["begin node-1 for a", "start b on n1 1"],
+    ),
+    Case(
+        sentence="a job that does not say how long it may run may run for a day",
+        nodes=(
+            node(ran=100 * HOUR, leaves_at=NOW + 24 * HOUR),
+            node("n2", ran=100 * HOUR, leaves_at=NOW + 24 * HOUR - 1),
+        ),
+        active=(LOW, on(runs("low2"), "n2", gpus=2)),
+        waiting=(asks("a"),),
+        decided=["start a on n1 1"],
+    ),
+    Case(
+        sentence="one that may run for longer than any node needs half a node's life",
+        pools=(nodes_pool(1),),
+        nodes=(node(leaves_at=NOW + 900_000),),
+        active=(LOW,),
+        waiting=(asks("a", longest_attempt=1000 * HOUR),),
+        decided=["start a on n1 1"],
+    ),
+    Case(
+        sentence="and waits for another node where less is left",
+        pools=(nodes_pool(1),),
+        nodes=(node(leaves_at=NOW + 899_998),),
+        active=(LOW,),
+        waiting=(asks("a", longest_attempt=1000 * HOUR),),
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="nothing is evicted on a node that does not last for the job",
+        pools=(nodes_pool(1),),
+        nodes=(node(ran=100 * HOUR, leaves_at=NOW + HOUR),),
+        active=(on(runs("low"), gpus=4),),
+        waiting=(asks("a", priority=1, longest_attempt=2 * HOUR),),
+        decided=["evict low for a at p with n1"],
+    ),
+    Case(
+        sentence="a claim to the node holds until it leaves",
+        pools=(nodes_pool(1),),
+        nodes=(node(ran=100 * HOUR, leaves_at=NOW + HOUR),),
+        active=(LOW,),
+        waiting=(claims("a", 2, longest_attempt=2 * HOUR),),
+        decided=["start a on n1 1,2"],
     ),
     # Ends.
     Case(

@@ -145,6 +145,9 @@ class Job(JobSettings):
     tenant: str = ""
     """A short hash of what all jobs on one node have in common: the project (unless the pool's
     nodes are shared), role, image, network, keys. Set if and only if `gpus` is."""
+    longest_attempt: Duration = 0
+    """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
+    request; 0: not known."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""

@@ -47,7 +47,9 @@ def _victims_on(room: NodeRoom, job: Job) -> tuple[Candidate, ...]:
     """The jobs to evict on this node; empty: they are not enough, or none is needed."""
     missing = job.gpus - room.left(job)
     candidates = room.gives(job)
-    if missing <= 0 or not room.ready or sum(c.slots for c in candidates) < missing:
+    if missing <= 0 or not room.ready or not room.outlasts(job):
+        return ()
+    if sum(c.slots for c in candidates) < missing:
         return ()
     shortfalls = Shortfalls(Shortfall(missing=Demand(gpus=missing), gives=_gpus))
     chosen = one_by_one(candidates, shortfalls)

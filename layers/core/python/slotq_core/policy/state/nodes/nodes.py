@@ -175,6 +175,9 @@ class Nodes:
         )
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
+        if node.leaves_at is not None:
+            room.lasts_for = node.leaves_at - self._now
+            room.lasts_in_all = node.leaves_at - (node.running_since or node.started_at)
         room.closed = room.closed or leaves or pool.nodes is None
         return room
 
