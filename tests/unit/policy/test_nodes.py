@@ -10,6 +10,7 @@ import pytest
 
 from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool, PoolState
@@ -17,7 +18,9 @@ from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
+from slotq_core.policy.state.nodes.node_requests import instances
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 HOUR = 3_600_000
@@ -547,6 +550,72 @@ def test_rule(case: Case):
         assert isinstance(planned.reasons[name], kind), planned.reasons[name]
     if case.wake_at is not None:
         assert planned.wake_at == case.wake_at
+
+
+@pytest.mark.parametrize(
+    ("sizes", "left", "needed"),
+    [
+        ({1: 60}, [], 15),
+        ({1: 60}, [3, 4], 14),
+        ({3: 5}, [], 5),
+        ({3: 2, 1: 2}, [], 2),
+        ({4: 1, 2: 3, 1: 3}, [], 4),
+        ({2: 2, 1: 1}, [3, -1], 1),
+        ({}, [2], 0),
+    ],
+)
+def test_how_many_nodes_of_four_gpus_jobs_need(
+    sizes: dict[int, int], left: list[int], needed: int
+) -> None:
+    assert instances(sizes, left, 4) == needed
+
+
+@pytest.mark.parametrize(
+    ("active", "waiting", "asked"),
+    [
+        ((), tuple(asks(f"a{n}", project="a") for n in range(9)), 3),
+        ((on(runs("r", project="a")),), tuple(asks(f"a{n}", project="a") for n in range(3)), 0),
+        ((on(runs("r", project="a")),), tuple(asks(f"a{n}", project="a") for n in range(4)), 1),
+        ((), (asks("a", project="a"), asks("b", project="a", tenant="u")), 2),
+        ((), (asks("a", project="a"), waits("whole", project="a")), 2),
+        ((on(runs("r", project="a")),), (claims("a", 2, project="a"),), 0),
+    ],
+    ids=["packed", "beside a job", "beyond it", "two tenants", "whole", "claims"],
+)
+def test_waiting_jobs_ask_for_the_instances_they_would_need(
+    active: tuple[Job, ...], waiting: tuple[Job, ...], asked: int
+) -> None:
+    world = Snapshot(
+        pools=(nodes_pool(5),),
+        nodes=(node(project="a"),) if active else (),
+        active=active,
+        waiting=waiting,
+        projects=(quota("a", 0),),
+    )
+    (status,) = share_statuses(world, NOW)
+    assert (status.held, status.waiting) == (len(active), asked)
+
+
+def test_members_of_a_gang_ask_for_an_instance_each() -> None:
+    world = Snapshot(
+        pools=(nodes_pool(5),),
+        waiting=(asks("a", project="a", group="g"), asks("b", project="a", group="g")),
+        groups=(Group(name="g", members=("a", "b")),),
+        projects=(quota("a", 0),),
+    )
+    (status,) = share_statuses(world, NOW)
+    assert status.waiting == 2
+
+
+def test_a_request_is_the_same_before_and_behind_the_rest_of_a_line() -> None:
+    world = Snapshot(
+        pools=(nodes_pool(5),),
+        waiting=(asks("a", project="a"),),
+        behind={"a": 8},
+        projects=(quota("a", 0),),
+    )
+    (status,) = share_statuses(world, NOW)
+    assert status.waiting == 3
 
 
 def test_jobs_of_a_node_that_cannot_be_read_are_left_alone():

@@ -65,7 +65,14 @@ class PlanState:
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
         self.running = RunningJobs(seen, now, self.gangs, journal)
-        self.accounts = Accounts(seen, lines, journal, self.budgets.soft, snapshot)
+        self.accounts = Accounts(
+            seen,
+            lines,
+            journal,
+            self.budgets.soft,
+            snapshot,
+            requests=self.nodes.requests() if self.nodes else None,
+        )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
         self.rooms = rooms_of(seen, self.running, self.entitled, now, journal)

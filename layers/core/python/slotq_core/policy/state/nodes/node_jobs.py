@@ -40,6 +40,11 @@ class Occupied:
         return [job for job in self.jobs if job.state is not JobState.STOPPING]
 
     @property
+    def left(self) -> int:
+        """The GPUs without a job, now or when stopping jobs have stopped, that no job claims."""
+        return self.gpus - sum(job.gpus for job in (*self.running, *self.claimants))
+
+    @property
     def ends(self) -> bool:
         """Whether nothing keeps the node any more: it stops, or will with its last job."""
         return self.node.state is NodeState.STOPPING or (

@@ -13,6 +13,7 @@ See docs/policy-decisions.md#nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
@@ -33,6 +34,9 @@ from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
 
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.node_requests import NodeRequests
+
 
 class Nodes:
     """The nodes of one plan. Only the plan's state changes them, with its journal."""
@@ -44,6 +48,7 @@ class Nodes:
         self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
         """The snapshot for all that counts instances, and each node as a job of it."""
         self._by_job_name = {job.name: key for key, job in self.as_jobs.items()}
+        self._gangs = {group.name for group in snapshot.groups if group.max_parallel is None}
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
@@ -60,6 +65,12 @@ class Nodes:
         """Whether the job runs on nodes in this pool."""
         kept = self.pools.get(pool)
         return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+
+    def requests(self) -> NodeRequests:
+        """An empty gathering of what waiting jobs ask for."""
+        from slotq_core.policy.state.nodes.node_requests import NodeRequests
+
+        return NodeRequests(self.pools, self.found, self._gangs)
 
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
@@ -29,6 +30,9 @@ from slotq_core.policy.state.quotas.opening import (
     shared_resources,
 )
 from slotq_core.policy.state.user_limits import UserBooks
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.node_requests import NodeRequests
 
 Amounts = tuple[Account, Demand, Demand, Demand]
 """An account with its amounts: used, fixed and promised."""
@@ -70,10 +74,13 @@ class Accounts:
         journal: Journal,
         beyond_budget: AbstractSet[str] = frozenset(),
         holders: Snapshot | None = None,
+        *,
+        requests: NodeRequests | None = None,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
-        limits count them; by default the same."""
+        limits count them; by default the same. `requests`: for the waiting jobs that would run on
+        nodes; None: all take instances."""
         self._journal = journal
         self.users = UserBooks(snapshot, journal)
         self._projects = {project.name: project for project in snapshot.projects}
@@ -117,7 +124,7 @@ class Accounts:
         """By scope."""
         self.users.begin(holders or snapshot)
         if owners:
-            self._open(snapshot, lines, beyond_budget)
+            self._open(snapshot, lines, beyond_budget, requests)
 
     def of(self, job: Job, pool: str) -> Chain:
         if not self._projects:
@@ -252,11 +259,17 @@ class Accounts:
         self._givers[scope].keep(project, chain)
 
     def _open(
-        self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
+        self,
+        snapshot: Snapshot,
+        lines: Sequence[WaitingLine],
+        beyond_budget: AbstractSet[str],
+        requests: NodeRequests | None,
     ) -> None:
         """Create the accounts of each scope, with fair shares, held slots and claims."""
         running = holdings(snapshot, self.scopes.scope_of)
-        asked = asked_in(snapshot, lines, running, self.scopes.of_pools, self._shut)
+        asked = asked_in(
+            snapshot, lines, running, self.scopes.of_pools, self._shut, on_nodes=requests
+        )
         for scope, chains in self._books.items():
             chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
         for job in snapshot.active:
