@@ -102,6 +102,21 @@ def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> No
         world.tick()
 
 
+@given(worlds(with_projects=True))
+def test_what_people_read_names_jobs_and_never_the_stand_in_of_a_node(world: World) -> None:
+    for _ in range(6):
+        world.settle()
+        snapshot = world.snapshot()
+        for job in snapshot.waiting:
+            planned = plan(snapshot, world.now, job)
+            assert planned.outlook is not None
+            text = repr((planned.outlook, dict(planned.reasons)))
+            assert all(f"/{name}'" not in text for _, name in world.nodes)
+            for spared in planned.outlook.spared:
+                assert {*spared.jobs} <= world.jobs.keys() and spared.sentence()
+        world.tick()
+
+
 def _check_on_one_node(job: Job, evict: Evict) -> None:
     assert {v.attempt.node for v in evict.victims if v.attempt} == {evict.claim.node}
     for victim in evict.victims:

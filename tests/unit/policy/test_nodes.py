@@ -15,6 +15,7 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool, PoolState
 from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.reasons import outlook
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
@@ -550,6 +551,66 @@ def test_rule(case: Case):
         assert isinstance(planned.reasons[name], kind), planned.reasons[name]
     if case.wake_at is not None:
         assert planned.wake_at == case.wake_at
+
+
+def outlook_of(name: str, **world: Any) -> outlook.Outlook:
+    world = {"pools": (nodes_pool(1),), "nodes": (node(),), **world}
+    snapshot = Snapshot(**world)
+    asked = next(job for job in snapshot.waiting if job.name == name)
+    found = plan(snapshot, NOW, asked).outlook
+    assert found is not None
+    return found
+
+
+def test_the_outlook_counts_the_gpus_of_a_node_and_names_the_jobs_there() -> None:
+    found = outlook_of(
+        "a",
+        active=(
+            on(runs("same")),
+            on(runs("fixed", preemptible=False), first=1),
+            on(stops("gone"), first=2),
+        ),
+        waiting=(asks("a", 3),),
+    )
+    assert found.rooms == (
+        outlook.Room(pool="p", needed=3, free=1, coming=1, missing=1, resource="gpus"),
+    )
+    assert [spared.sentence() for spared in found.spared] == [
+        "gone holds 1 GPU on nodes of pool p: already stopping",
+        "same holds 1 GPU on nodes of pool p: of equal or higher priority",
+        "fixed holds 1 GPU on nodes of pool p: not preemptible",
+    ]
+
+
+def test_lower_ranks_on_two_nodes_do_not_add_up() -> None:
+    found = outlook_of(
+        "a",
+        pools=(nodes_pool(2),),
+        nodes=(node(), node("n2")),
+        active=(
+            on(runs("low"), gpus=2),
+            on(runs("high", priority=9), first=2, gpus=2),
+            on(runs("low2"), "n2", gpus=2),
+            on(runs("high2", priority=9), "n2", first=2, gpus=2),
+        ),
+        waiting=(asks("a", 3, priority=5),),
+    )
+    would = next(each for each in found.spared if isinstance(each, outlook.WouldNotHelp))
+    assert (would.jobs, would.gpus, would.missing) == (("low", "low2"), 4, 3)
+
+
+def test_a_job_that_waits_for_a_node_waits_for_no_eviction() -> None:
+    found = outlook_of(
+        "a", active=(on(stops("s"), gpus=3), on(runs("r"), first=3)), waiting=(asks("a", 2),)
+    )
+    assert (found.spared, found.times) == ((), ())
+    assert [(room.coming, room.missing) for room in found.rooms] == [(3, 0)]
+
+
+def test_jobs_of_a_node_are_named_to_a_job_that_takes_instances() -> None:
+    found = outlook_of("a", active=(LOW, on(runs("low2"), first=1, gpus=2)), waiting=(waits("a"),))
+    (spared,) = found.spared
+    assert spared.sentence() == "low, low2 hold 1 slot of pool p: of equal or higher priority"
 
 
 @pytest.mark.parametrize(

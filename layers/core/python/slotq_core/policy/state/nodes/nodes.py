@@ -86,6 +86,28 @@ class Nodes:
         key = self._by_job_name.get(job.name)
         return tuple(self.found[key].running) if key else (job,)
 
+    def as_job(self, room: NodeRoom) -> Job | None:
+        """The job that stands in a plan for the node; None: this plan starts the node."""
+        return self.as_jobs.get((room.pool, room.name))
+
+    def holders(self, room: NodeRoom) -> tuple[Job, ...]:
+        """The jobs that held GPUs of the node before this plan."""
+        found = self.found.get((room.pool, room.name))
+        return found.jobs if found else ()
+
+    def names(self, job: Job) -> tuple[str, ...]:
+        """The names of the jobs that hold or claim GPUs of the node that stands in a plan as this
+        job, else the job's own."""
+        key = self._by_job_name.get(job.name)
+        if key is None:
+            return (job.name,)
+        found = self.found[key]
+        return tuple(holder.name for holder in (*found.jobs, *found.claimants))
+
+    def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
+        """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
+        return protection(job, pool, self._minima.get(job.project, 0), self._now)
+
     def may_use(self, job: Job, room: NodeRoom, pool: PoolRoom) -> bool:
         """Whether a node without jobs is free for the job: its instance is not promised to a job
         ahead."""
@@ -198,8 +220,7 @@ class Nodes:
         for job in found.running:
             if not may_be_stopped(job):
                 continue
-            project_min = self._minima.get(job.project, 0)
-            protected, until = protection(job, pool, project_min, self._now)
+            protected, until = self.protection(job, pool)
             if protected:
                 known = [at for at in (until, self.protected_until) if at is not None]
                 self.protected_until = min(known, default=None)
