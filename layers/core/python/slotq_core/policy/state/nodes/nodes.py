@@ -36,6 +36,7 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 
 if TYPE_CHECKING:
     from slotq_core.policy.state.nodes.node_requests import NodeRequests
+    from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
 
 class Nodes:
@@ -48,7 +49,7 @@ class Nodes:
         self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
         """The snapshot for all that counts instances, and each node as a job of it."""
         self._by_job_name = {job.name: key for key, job in self.as_jobs.items()}
-        self._gangs = {group.name for group in snapshot.groups if group.max_parallel is None}
+        self._gangs = frozenset(g.name for g in snapshot.groups if g.max_parallel is None)
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
@@ -71,6 +72,12 @@ class Nodes:
         from slotq_core.policy.state.nodes.node_requests import NodeRequests
 
         return NodeRequests(self.pools, self.found, self._gangs)
+
+    def limits(self) -> OwnLimits:
+        """The limits of projects, before anything is held."""
+        from slotq_core.policy.state.nodes.own_limits import OwnLimits
+
+        return OwnLimits(self.pools, self.found, self._gangs, self._journal)
 
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
@@ -147,7 +154,7 @@ class Nodes:
             pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
             accounts.take(job, room.pool, promised=promised)
             return
-        accounts.users.take(job, room.pool)
+        accounts.take_on_node(job, room.pool)
         if not job.evictable and not room.fixed:
             for account in accounts.of(job, room.pool):
                 self._journal.set(account, "fixed", account.fixed + job.demand)

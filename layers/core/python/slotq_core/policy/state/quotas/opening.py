@@ -68,6 +68,7 @@ def opened(
             resources=resources,
             quota=quota,
             limit=limit,
+            configured_limit=owner.limit.get(scope, {}),
             configured_quota=configured_quota,
         )
 
