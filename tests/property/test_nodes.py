@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
@@ -45,6 +46,30 @@ def test_every_job_runs_to_its_end_and_no_gpu_is_given_twice(world: World) -> No
 @given(worlds(with_projects=True))
 def test_the_same_holds_between_projects(world: World) -> None:
     run(world)
+
+
+@given(worlds(with_limits=True))
+def test_no_project_holds_more_than_its_limit_and_its_jobs_run(world: World) -> None:
+    """A job on a node counts its GPUs; all who fit under the limit alone run to their end."""
+    run(world)
+    for job in world.jobs.values():
+        (project,) = (each for each in world.projects if each.name == job.project)
+        most = project.limit.get(EVERYWHERE, {}).get("slots", 9)
+        sizes = [pool.capacity.slots for pool in world.pools if pool.name in job.pools]
+        assert job.terminal or not job.evictable or job.demand.slots > min(most, max(sizes))
+
+
+@given(worlds(with_limits=True))
+def test_under_limits_who_others_are_stopped_for_starts(world: World) -> None:
+    started: set[str] = set()
+    evicted_for: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for.add(each.beneficiary.name)
+            elif isinstance(each, Start):
+                started.add(each.job.name)
+    assert evicted_for <= started
 
 
 @given(worlds())

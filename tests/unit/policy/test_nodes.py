@@ -128,6 +128,11 @@ def quota(name: str, slots: int, **fields: Any) -> Project:
     return Project(name=name, quota={EVERYWHERE: Demand(slots=slots)}, **fields)
 
 
+def limited(name: str, most: int, resource: str = "slots") -> Project:
+    return Project(name=name, quota=NO_QUOTA, limit={EVERYWHERE: {resource: most}})
+
+
+NO_QUOTA = {EVERYWHERE: Demand()}
 LOW = on(runs("low"))
 FULL = tuple(on(runs(f"r{n}"), first=n) for n in range(4))
 
@@ -227,6 +232,104 @@ CASES = [
         active=(LOW,),
         waiting=(asks("a"),),
         waits={"a": reasons.PoolClosed},
+    ),
+    # Limits of projects.
+    Case(
+        sentence="a project's limit counts the GPUs of its jobs on nodes, not the nodes",
+        pools=(nodes_pool(4),),
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a"), gpus=2),),
+        waiting=(
+            asks("b", 2, tenant="u", project="a"),
+            asks("c", tenant="u", project="a"),
+        ),
+        projects=(limited("a", 1),),
+        decided=["begin node-1 for b"],
+        waits={"c": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="it keeps a job back also where a node has free GPUs",
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")), runs("whole", project="a")),
+        waiting=(asks("b", project="a"),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="it counts the resources of the instance alike",
+        pools=(replace(nodes_pool(2), capacity=Demand(slots=2, gpus=8)),),
+        nodes=(node(project="a"),),
+        active=(replace(on(runs("r", project="a"), gpus=2), demand=Demand(slots=1, gpus=4)),),
+        waiting=(
+            replace(asks("b", project="a"), demand=Demand(slots=1, gpus=4)),
+            replace(asks("c", project="a"), demand=Demand(slots=1, gpus=4)),
+        ),
+        projects=(limited("a", 3, "gpus"),),
+        decided=["start b on n1 2"],
+        waits={"c": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="under it lower ranks on one node are evicted, though GPUs are free there",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=3),
+            on(runs("low", project="a"), "n2"),
+        ),
+        waiting=(asks("b", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        decided=["evict low for b at n2"],
+    ),
+    Case(
+        sentence="not if they hold too little",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=3),
+            on(runs("low", project="a"), "n2"),
+        ),
+        waiting=(asks("b", 2, project="a", priority=5),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="who others are evicted for waits until they have stopped",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=3),
+            on(stops("low", project="a"), "n2"),
+        ),
+        waiting=(claims("b", 1, "n2", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.NodeComing},
+    ),
+    Case(
+        sentence="a claim that a lower limit forbids is given up",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=4),
+            on(stops("low", project="a"), "n2"),
+        ),
+        waiting=(claims("b", 1, "n2", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        decided=["drop b"],
+    ),
+    Case(
+        sentence="evicted with their node, jobs give only what they hold themselves",
+        pools=(nodes_pool(3),),
+        nodes=(node(project="a"),),
+        active=(on(runs("low", project="a")), runs("whole", project="a", priority=9)),
+        waiting=(waits("b", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="where a project may not exceed its quota, that counts whole nodes",
+        pools=(nodes_pool(4),),
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")),),
+        waiting=(asks("b", tenant="u", project="a"), asks("c", project="a")),
+        projects=(quota("a", 1, over_quota=False, limit={EVERYWHERE: {"slots": 3}}),),
+        decided=["start c on n1 1"],
+        waits={"b": reasons.HoldingLimit},
     ),
     # How long a node lasts.
     Case(
