@@ -200,7 +200,7 @@ def _spared(
     if own is not None and nodes is not None:
         from slotq_core.policy.explain.node_outlook import spared_on_nodes
 
-        ours = {found.name for at in own.rooms.values() if (found := nodes.as_job(at))}
+        ours = {shown.name for at in own.rooms.values() if (shown := nodes.as_job(at))}
         causes = (cause for cause in causes if cause[0].name not in ours)
         on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own))
     found = (*_by_cause(state, room, causes), *on_nodes)
