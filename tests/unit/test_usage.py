@@ -175,6 +175,7 @@ def test_an_attempt_on_a_node_uses_its_part_of_the_slot():
     for index in range(8):
         use = started_on_a_node(POOL, Demand(gpus=8), index)
         assert use.part_of_slot == (1, 8)
+        assert held_slots_view(use).part_of_slot == [1, 8]
         add_attempt(totals, use, window, until=NOW + 1001)
     (amounts,) = totals.values()
     assert amounts.attempts == 8
