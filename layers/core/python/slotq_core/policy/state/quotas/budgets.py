@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import cached_property
 from math import lcm
 
-from slotq_core.model.attempts import PartOfSlot
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Beyond, BudgetStatus
 from slotq_core.model.reasons import BudgetSpent
@@ -37,12 +36,22 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
     known = recorded.month == month
     held, spent = Counter[str](), Counter[str](recorded.slot_ms if known else {})
     holders = [job for job in snapshot.active if job.project in budgets and job.attempt]
-    per = lcm(*(part[1] for job in holders if (part := _part(job))))
+    parts = {
+        job.name: part
+        for job in holders
+        if job.attempt and job.attempt.node and (part := job.attempt.part_of_slot)
+    }
+    per = lcm(*(whole for _, whole in parts.values()))
     for job in holders:
         assert job.attempt is not None
-        since, part = max(month, job.attempt.admitted_at), _part(job)
-        held[job.project] += job.demand.slots * (per * part[0] // part[1] if part else per)
-        spent[job.project] += slot_ms(job.demand.slots, part, since, now)
+        since, slots = max(month, job.attempt.admitted_at), job.demand.slots
+        if job.name in parts:
+            gpus, whole = part = parts[job.name]
+            held[job.project] += slots * per * gpus // whole
+            spent[job.project] += slot_ms(slots, part, since, now)
+        else:
+            held[job.project] += slots * per
+            spent[job.project] += slots * max(0, now - since)
     return {
         name: BudgetStatus(
             project=name,
@@ -55,10 +64,6 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
         )
         for name, budget in budgets.items()
     }
-
-
-def _part(job: Job) -> PartOfSlot:
-    return job.attempt.part_of_slot if job.attempt and job.attempt.node else ()
 
 
 class Budgets:
