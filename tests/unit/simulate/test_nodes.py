@@ -191,3 +191,23 @@ def test_a_node_that_starts_when_a_run_begins_is_ready_in_time():
     nodes.be_ready("n2", 7, BEGIN + 100_000)
     nodes.settle([], BEGIN + 100_000)
     assert [(each.name, each.state) for each in nodes.all()] == [("n2", NodeState.READY)]
+
+
+def test_a_projects_limit_counts_the_gpus_of_its_jobs_on_nodes():
+    projects = [{"name": "a", "quota": 0, "limit": 1}]
+    jobs = [job(f"j{n:02}", gpus=2, project="a", role=f"role{n % 2}") for n in range(8)]
+    record, seen = ran(jobs, slots=4, projects=projects)
+    starts = sorted(record.started(f"j{n:02}")[0] // 1000 for n in range(8))
+    assert starts == [180] * 4 + [280] * 4
+    assert sum(" starting" in each for each in seen) == 2
+
+
+def test_jobs_on_a_node_spend_their_parts_of_a_budget():
+    """Eight jobs of one GPU of eight, for an hour each, spend one slot-hour; then nothing starts."""
+    projects = [{"name": "a", "quota": 0, "budget": {"slot_hours": 1, "beyond": "hard"}}]
+    jobs = [job(f"j{n}", gpus=1, runtime=3_600, project="a") for n in range(8)]
+    jobs += [job("half", at=2_000, gpus=1, runtime=10, project="a")]
+    jobs += [job("late", at=4_000, gpus=1, runtime=10, project="a")]
+    record, _ = ran(jobs, slots=2, projects=projects, until=9_000)
+    assert [record.started(f"j{n}") for n in range(8)] == [[180_000]] * 8
+    assert (record.started("half"), record.started("late")) == ([2_180_000], [])
