@@ -203,7 +203,7 @@ def test_a_projects_limit_counts_the_gpus_of_its_jobs_on_nodes():
 
 
 def test_jobs_on_a_node_spend_their_parts_of_a_budget():
-    """Eight jobs of one GPU of eight, for an hour each, spend one slot-hour; then nothing starts."""
+    """Eight jobs of one GPU of eight spend one slot-hour in an hour; then nothing starts."""
     projects = [{"name": "a", "quota": 0, "budget": {"slot_hours": 1, "beyond": "hard"}}]
     jobs = [job(f"j{n}", gpus=1, runtime=3_600, project="a") for n in range(8)]
     jobs += [job("half", at=2_000, gpus=1, runtime=10, project="a")]
