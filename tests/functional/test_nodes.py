@@ -212,4 +212,4 @@ def test_without_nodes_a_tick_asks_the_bucket_for_nothing(
     account.settle()
     account.send("tick")
     assert account.s3.calls == []
-    assert app.manager()._effects._nodes is None
+    assert app.manager()._effects._node_services is None

@@ -102,7 +102,7 @@ def tasks(queue: QueueOfNodes) -> Sequence[Callable[[], None]]:
         for _ in range(2):
             queue.agent.read()
             queue.agent.report()
-            queue.new_handler().nodes.reports.take_in(queue.now())
+            queue.new_handler().node_services.reports.take_in(queue.now())
 
     return starts("one", 1), starts("two", 2), evicts, works
 

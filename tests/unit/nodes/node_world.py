@@ -105,7 +105,7 @@ class NodeWorld(QueueWorld):
             self.clock,
             lessons=lessons,
             ended=ended,
-            prescribed=effects._prescribed,
+            prescribed=parts["_requests"].prescribed,
             documents=self.documents,
             order_leave=lambda node: self.agents.left.append(node.name),
             take_report=self._take_report,

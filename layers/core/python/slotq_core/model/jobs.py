@@ -163,6 +163,9 @@ class Job(JobSettings):
     whole_because: tuple[str, ...] = ()
     """Why the job takes whole instances although its tag asks for GPUs
     (`reasons.WholeInstance`)."""
+    longest_attempt: Duration = 0
+    """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
+    request; 0: not known."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""

@@ -287,3 +287,10 @@ class Pool:
         if self.state is PoolState.DRAINED:
             return self.offers
         return self.offers - Demand(slots=max(0, self.capacity.slots - learned))
+
+
+def gpus_of(pool: Pool) -> int:
+    """The GPUs of one instance of a pool with nodes; 0: not known."""
+    if pool.nodes is not None and pool.nodes.gpus:
+        return pool.nodes.gpus
+    return pool.capacity["gpus"] // max(1, pool.capacity.slots)

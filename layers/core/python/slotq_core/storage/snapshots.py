@@ -81,6 +81,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         refused_in=line.refused_in,
         gpus=line.gpus,
         tenant=line.tenant,
+        longest_attempt=line.longest_attempt,
     )
 
 

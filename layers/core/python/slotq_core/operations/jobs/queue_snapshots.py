@@ -73,6 +73,7 @@ class QueueSnapshots:
             pools=snapshot.pools,
             jobs=jobs,
             groups=self._groups(jobs, snapshot.groups),
+            nodes=snapshot.nodes,
             yields=snapshot.yields,
             spent=snapshot.spent,
             left_out=len({job.name for job in queued} - {job.name for job in jobs}) if long else 0,

@@ -16,11 +16,11 @@ from slotq_core.model.attempts import StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.names import node_training_job
 from slotq_core.operations.nodes.node_stops import LONGEST_RUNTIME, with_stop
 from slotq_core.policy.plan import Decision, EndNode, Evict, NodeEnd, StartNode
-from slotq_core.policy.state.nodes.node_jobs import NodeName, gpus_of, slot_of
+from slotq_core.policy.state.nodes.node_jobs import NodeName, slot_of
 from slotq_core.ports.stored import NodeChange
 
 NewToken = Callable[[], str]

@@ -17,7 +17,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import is_settled, unsaved
@@ -40,6 +40,11 @@ class Occupied:
         return [job for job in self.jobs if job.state is not JobState.STOPPING]
 
     @property
+    def left(self) -> int:
+        """The GPUs without a job, now or when stopping jobs have stopped, that no job claims."""
+        return self.gpus - sum(job.gpus for job in (*self.running, *self.claimants))
+
+    @property
     def ends(self) -> bool:
         """Whether nothing keeps the node any more: it stops, or will with its last job."""
         return self.node.state is NodeState.STOPPING or (
@@ -60,13 +65,6 @@ def has_nodes(snapshot: Snapshot) -> bool:
         if pool.nodes is not None:
             return True
     return False
-
-
-def gpus_of(pool: Pool) -> int:
-    """The GPUs of one instance of the pool; 0: not known."""
-    if pool.nodes is not None and pool.nodes.gpus:
-        return pool.nodes.gpus
-    return pool.capacity["gpus"] // max(1, pool.capacity.slots)
 
 
 def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:

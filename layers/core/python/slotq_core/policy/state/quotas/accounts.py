@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
@@ -29,6 +30,10 @@ from slotq_core.policy.state.quotas.opening import (
     shared_resources,
 )
 from slotq_core.policy.state.user_limits import UserBooks
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.nodes import Nodes
+    from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
 Amounts = tuple[Account, Demand, Demand, Demand]
 """An account with its amounts: used, fixed and promised."""
@@ -63,6 +68,9 @@ class Scopes:
 class Accounts:
     """The accounts of one plan, by project and scope."""
 
+    own_limits: OwnLimits | None = None
+    """Where nodes exist, the configured limits: jobs on nodes count there by themselves."""
+
     def __init__(
         self,
         snapshot: Snapshot,
@@ -70,10 +78,12 @@ class Accounts:
         journal: Journal,
         beyond_budget: AbstractSet[str] = frozenset(),
         holders: Snapshot | None = None,
+        *,
+        nodes: Nodes | None = None,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
-        limits count them; by default the same."""
+        limits count them; by default the same. `nodes`: None without any."""
         self._journal = journal
         self.users = UserBooks(snapshot, journal)
         self._projects = {project.name: project for project in snapshot.projects}
@@ -117,7 +127,9 @@ class Accounts:
         """By scope."""
         self.users.begin(holders or snapshot)
         if owners:
-            self._open(snapshot, lines, beyond_budget)
+            self._open(snapshot, lines, beyond_budget, nodes)
+        if owners and nodes is not None:
+            self._limit_by_own_amounts(holders or snapshot, nodes)
 
     def of(self, job: Job, pool: str) -> Chain:
         if not self._projects:
@@ -148,6 +160,8 @@ class Accounts:
         """Count the job's demand in the pool, held or claimed. `promised`: the job only waits for
         coming slots, and nothing was evicted for it."""
         self.users.take(job, pool)
+        if self.own_limits is not None:
+            self.own_limits.take(job, pool)
         self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
 
     def take_claim(self, job: Job, pool: str) -> None:
@@ -158,7 +172,26 @@ class Accounts:
 
     def give_back(self, job: Job, pool: str) -> None:
         self.users.give_back(job, pool)
+        if self.own_limits is not None:
+            self.own_limits.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
+
+    def take_on_node(self, job: Job, pool: str) -> None:
+        """Count the job in the limits: its node counts already for its project."""
+        self.users.take(job, pool)
+        if self.own_limits is not None:
+            self.own_limits.take(job, pool)
+
+    def give_back_on_node(self, job: Job, pool: str) -> None:
+        self.users.give_back(job, pool)
+        if self.own_limits is not None:
+            self.own_limits.give_back(job, pool)
+
+    def stop_on_node(self, victims: Iterable[Candidate], pool: str) -> None:
+        """Note that these jobs on a node stop. The limits count them until they have ended."""
+        if self.own_limits is not None:
+            for victim in victims:
+                self.own_limits.stop(victim.jobs[0], pool)
 
     def moved(self) -> dict[str, str]:
         """By project whose accounts have moved, the last account's key. Reading clears the list."""
@@ -199,13 +232,29 @@ class Accounts:
         """Take the victim out of the shares at once. The limits count it until it has ended."""
         self._move(victim, pool, NOTHING - victim.demand)
         self._stop(victim, pool)
+        if self.own_limits is not None:
+            self.own_limits.stop(victim, pool)
 
     def move(self, job: Job, pool: str) -> None:
         """Stop the job in the pool, and count its claim elsewhere."""
         assert job.claim is not None
         self._move(job, pool, NOTHING - job.demand)
         self._stop(job, pool)
+        if self.own_limits is not None:
+            self.own_limits.stop(job, pool)
         self.take(job, job.claim.pool)
+
+    def _limit_by_own_amounts(self, holders: Snapshot, nodes: Nodes) -> None:
+        """Let jobs on nodes count by themselves in the configured limits. What follows from a quota
+        still counts whole nodes, as the quota does."""
+        limits = {id(a): a.configured_limit for a, _ in self.everyone() if a.configured_limit}
+        if not limits:
+            return
+        for account, _ in self.everyone():
+            names = () if account.owner.over_quota else account.resources
+            account.limit = {name: account.quota[name] for name in names}
+        self.own_limits = nodes.limits()
+        self.own_limits.begin(holders, self.of, limits)
 
     def _stop(self, job: Job, pool: str) -> None:
         """Count the stopping job in the limits until it has ended; where its claim counts, once."""
@@ -252,11 +301,22 @@ class Accounts:
         self._givers[scope].keep(project, chain)
 
     def _open(
-        self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
+        self,
+        snapshot: Snapshot,
+        lines: Sequence[WaitingLine],
+        beyond_budget: AbstractSet[str],
+        nodes: Nodes | None,
     ) -> None:
         """Create the accounts of each scope, with fair shares, held slots and claims."""
         running = holdings(snapshot, self.scopes.scope_of)
-        asked = asked_in(snapshot, lines, running, self.scopes.of_pools, self._shut)
+        asked = asked_in(
+            snapshot,
+            lines,
+            running,
+            self.scopes.of_pools,
+            self._shut,
+            on_nodes=nodes.requests() if nodes else None,
+        )
         for scope, chains in self._books.items():
             chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
         for job in snapshot.active:
