@@ -21,6 +21,7 @@ from slotq_core.operations.nodes.node_effects import NodeEffects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.nodes import Document, Launch
 from slotq_core.ports.stored import Change, NodeChange
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import QueueWorld, pool
 
 LEASE = 180_000
@@ -45,6 +46,9 @@ class Documents:
             entrypoint=("python3", "-c", "agent"),
             environment={"SLOTQ_NODE": node.name, "SLOTQ_NODE_TOKEN": node.token},
         )
+
+    def lease(self) -> int:
+        return 180
 
     def orders(self, node: Node) -> Document | None:
         return None
@@ -150,6 +154,18 @@ class NodeWorld(QueueWorld):
         """Let the agent report."""
         now = self.clock.now()
         self.store.nodes.note_report(node, number, at=now, lease_until=now + LEASE)
+
+    def stops(self, *names: str) -> None:
+        """The attempts of these jobs have stopped, as a report of their nodes says. A pass follows."""
+        observing = effects_of(self.manager).observing
+        for name in names:
+            attempt = self.job(name).attempt
+            assert attempt is not None
+            stopped = Observation(
+                training_job=attempt.training_job, phase=Phase.STOPPED, at=self.clock.now()
+            )
+            observing.observe(stopped)
+        self.manager.passes.run()
 
     def changed(self, node: Node, **fields: Any) -> Node:
         change = NodeChange(before=node, after=replace(node, **fields))

@@ -48,9 +48,10 @@ def test_a_node_is_evicted_whole_for_a_job_of_higher_rank():
     world.submit("high", priority=9)
     (decision, *_) = world.manager.passes.run().decisions
     assert [victim.name for victim in decision.victims] == ["low1", "low2"]
+    assert {world.job(name).state for name in ("low1", "low2")} == {JobState.STOPPING}
+    assert (world.node().state, world.agents.left) == (NodeState.DRAINING, [])
+    world.stops("low1", "low2")
     node = world.node()
-    # SageMaker knows no training job of these jobs, so their stop has ended them at once.
-    assert {world.job(name).state for name in ("low1", "low2")} == {JobState.PREEMPTED}
     assert (node.state, node.stop.by) == (NodeState.STOPPING, "high")
     assert world.agents.left == ["node-1"]
     world.later(60)
@@ -84,7 +85,8 @@ def test_an_eviction_in_several_transactions_drains_first():
     few_changes(world, 3)
     result = world.manager.passes.run()
     assert result.troubles == ()
-    assert {world.job(f"low{number + 1}").state for number in range(6)} == {JobState.PREEMPTED}
+    assert {world.job(f"low{number + 1}").state for number in range(6)} == {JobState.STOPPING}
+    world.stops(*(f"low{number + 1}" for number in range(6)))
     world.deliver()
     assert world.job("high").state is JobState.RUNNING
 

@@ -165,7 +165,7 @@ class Job(JobSettings):
     (`reasons.WholeInstance`)."""
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
-    request; 0: not known."""
+    request, rounded up (`admission.nodes`); 0: not known."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""

@@ -162,6 +162,7 @@ class Orders:
             cpus=share["vcpus"] or None,
             memory_mib=share["memory_gib"] * 1024 or None,
             grace_s=-(-grace_ms // 1000) or wire.GRACE,
+            literal_paths=job.literal_paths,
             suspend=suspend,
             stop=stopped or (stop is not None and not in_grace),
             request=request,
