@@ -156,7 +156,7 @@ class NodeWorld(QueueWorld):
         self.store.nodes.note_report(node, number, at=now, lease_until=now + LEASE)
 
     def stops(self, *names: str) -> None:
-        """The attempts of these jobs have stopped, as a report of their nodes says. A pass follows."""
+        """Take in that the attempts of these jobs have stopped, and run a pass."""
         observing = effects_of(self.manager).observing
         for name in names:
             attempt = self.job(name).attempt

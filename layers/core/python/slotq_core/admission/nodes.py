@@ -23,7 +23,6 @@ from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import Project
 from slotq_core.model.reasons import units
 from slotq_core.model.reasons.whole_instance import WholeCause
-from slotq_core.ports.training import MAX_RUNTIME
 from slotq_core.wire.pool_definition import gpus_in
 from slotq_core.wire.training.field_paths import MISSING, value_at, with_value
 from slotq_core.wire.training.instance_types import CONTENTS
@@ -94,13 +93,15 @@ def with_gpus(job: Job, submission: Submission, request: Request, pools: Sequenc
         return replace(job, whole_because=causes)
     tenant = tenant_of(request, job.project, shared=shared)
     asked = request.get("StoppingCondition") or {}
-    longest = _longest(int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME))
+    longest = _longest(int(asked.get("MaxRuntimeInSeconds") or 0))
     return replace(job, gpus=submission.gpus, tenant=tenant, longest_attempt=longest)
 
 
 def _longest(seconds: int) -> int:
     """Return a maximum runtime as milliseconds, rounded up to an hour times a power of two: jobs of
-    different ones wait in different lines, and so in few."""
+    different ones wait in different lines, and so in few. 0: not known."""
+    if not seconds:
+        return 0
     longest = 3_600
     while longest < seconds:
         longest *= 2
