@@ -77,7 +77,7 @@ def test_the_node_drains_in_the_transaction_that_stops_its_jobs(monkeypatch):
 
 
 def test_an_eviction_in_several_transactions_drains_first():
-    world = NodeWorld(nodes_pool(slots=1, gpus=8))
+    world = NodeWorld(nodes_pool(slots=1, gpus=8), hears=True)
     world.ready("low1", gpus=1)
     for number in range(6):
         world.puts_on(world.node(), f"low{number + 1}", number)
@@ -87,7 +87,7 @@ def test_an_eviction_in_several_transactions_drains_first():
     assert result.troubles == ()
     assert {world.job(f"low{number + 1}").state for number in range(6)} == {JobState.STOPPING}
     world.stops(*(f"low{number + 1}" for number in range(6)))
-    world.deliver()
+    world.later(60)
     assert world.job("high").state is JobState.RUNNING
 
 
