@@ -98,10 +98,12 @@ def unlock(host: Host) -> None:
                 path.chmod(path.stat().st_mode | stat.S_IRWXU)
 
 
-def node_variables(host: Host, gpus: str) -> dict[str, str]:
-    """The variables of the agent that are this machine's matter."""
+def node_variables(host: Host, gpus: str, *, sync_seconds: float) -> dict[str, str]:
+    """The variables of the agent that are this machine's matter. `sync_seconds`: time between two
+    looks at checkpoints, as for any other job of the emulator."""
     return {
         _GPUS: gpus,
         "SLOTQ_NODE_BASE": host.seen,
+        "SLOTQ_NODE_SYNC": str(sync_seconds),
         "SLOTQ_NODE_WORK": f"{host.seen}/node",
     }

@@ -201,7 +201,7 @@ class TrainingRun:
         )
         if self._is_node:
             gpus = self._services.gpus.take(self._name, self._request)
-            environment |= node_variables(host, gpus)
+            environment |= node_variables(host, gpus, sync_seconds=self._services.sync_seconds)
         try:
             return HostProcess(
                 isolation.inside(host, command, folder, environment),
