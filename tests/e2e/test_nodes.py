@@ -19,7 +19,6 @@ from slotq.cli.exits import ExitCode
 from slotq.demo.environment import with_variables
 from slotq.demo.world import settings
 from slotq_core.adapters.deployment_settings import parse_pools
-from slotq_core.errors import SlotQError
 from slotq_core.model.jobs import TERMINAL_STATES
 from tests import emulators
 from tests.e2e.test_commands import slotq
@@ -36,17 +35,6 @@ POOLS = (
     "lost=1@ml.p5en.48xlarge;nodes=keep:600",
 )
 """A pool for each journey that fills one: the nodes of one journey are none of another's."""
-
-
-def has_nodes() -> bool:
-    try:
-        parse_pools(POOLS[0])
-    except SlotQError:
-        return False
-    return "--gpus" in slotq("submit", "--help").output
-
-
-pytestmark = pytest.mark.skipif(not has_nodes(), reason="pools cannot keep nodes yet")
 
 
 @pytest.fixture(scope="module")
