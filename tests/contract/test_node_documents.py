@@ -24,7 +24,7 @@ from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import NodeRules
 from slotq_core.ports.nodes import NodeDocuments
-from slotq_core.wire.nodes import LARGEST_REPORT
+from slotq_core.wire.nodes.documents import LARGEST_REPORT
 from tests.contract.keeping_nodes import a_node
 
 BUCKET = "nodes"

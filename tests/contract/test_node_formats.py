@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.errors import NotUnderstood
-from slotq_core.wire import nodes as core
+from slotq_core.wire.nodes import documents as core
 from tests.unit.nodes.agent import agent, finished_node
 
 TOKEN = "token"

@@ -51,8 +51,9 @@ def test_a_full_node_dies(world: NodeWorld) -> None:
 def test_a_full_node_is_evicted_whole(world: NodeWorld) -> None:
     world.submit("high", priority=9)
     result = world.manager.passes.run()
-    # SageMaker knows no training job of these jobs, so their stop has ended them at once.
-    assert (result.troubles, states(world)) == ((), {JobState.PREEMPTED})
+    assert (result.troubles, states(world)) == ((), {JobState.STOPPING})
+    assert world.node().state is NodeState.DRAINING
+    world.stops(*NAMES)
     assert world.node().state is NodeState.STOPPING
     world.later(60)
     assert world.job("high").state is JobState.RUNNING

@@ -14,7 +14,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules
 from slotq_core.ports.stored import NodeChange
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     AttemptPhase,
     Gpu,
     NodePhase,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
-from slotq_core.wire.nodes import AttemptPhase, Orders, read_orders
+from slotq_core.wire.nodes.documents import AttemptPhase, Orders, read_orders
 from tests.unit.nodes.queue_of_nodes import GPUS, QueueOfNodes
 
 STEPS = 40

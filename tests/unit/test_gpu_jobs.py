@@ -12,7 +12,7 @@ import pytest
 from slotq_core.adapters.dynamodb.layout.records import read, write
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.dependencies import Predecessors
-from slotq_core.admission.nodes import IMAGE, NETWORK, ROLE, tenant_in, tenant_of
+from slotq_core.admission.instances.nodes import IMAGE, NETWORK, ROLE, tenant_in, tenant_of
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ExecutionRoles
 from slotq_core.admission.submission import Admission
 from slotq_core.errors import (

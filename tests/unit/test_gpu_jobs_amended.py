@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.admission.nodes import tenant_in
+from slotq_core.admission.instances.nodes import tenant_in
 from slotq_core.errors import NeverFits, TooLate
 from slotq_core.model.callers import Access
 from slotq_core.model.jobs import Job

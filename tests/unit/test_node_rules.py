@@ -13,7 +13,7 @@ from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.wire.configuration import parse_pool
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import pool_entry
-from slotq_core.wire.node_rules import KEYS, TEXT_KEYS, from_texts
+from slotq_core.wire.nodes.node_rules import KEYS, TEXT_KEYS, from_texts
 from slotq_core.wire.pool_definition import defined, following, settings_of
 
 ROLE = "arn:aws:iam::123456789012:role/Train"

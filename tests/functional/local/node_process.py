@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     NodePhase,
     NodeReport,
     OrderedAttempt,

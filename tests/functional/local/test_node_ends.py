@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     AttemptPhase,
     EndReason,
     NodePhase,

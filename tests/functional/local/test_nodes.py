@@ -14,7 +14,7 @@ import pytest
 
 from slotq.local.job_processes import address_of
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import AttemptPhase, EndReason, OrderedAttempt
+from slotq_core.wire.nodes.documents import AttemptPhase, EndReason, OrderedAttempt
 from tests import emulators
 from tests.functional.local.account import Account, gone
 from tests.functional.local.node_process import PACKAGES, NodeDocuments, attempt, python

@@ -20,7 +20,7 @@ from slotq_core.operations.effects import Effects
 from slotq_core.operations.nodes.reports import Taken
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     AttemptPhase,
     EndReason,
     Gpu,

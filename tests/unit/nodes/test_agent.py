@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import Orders, written_orders
+from slotq_core.wire.nodes.documents import Orders, written_orders
 from tests.unit.nodes.agent import FakeClock, Refusal, agent, finished_node, make_node
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="files of several users")

@@ -15,7 +15,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.operations.nodes.node_training import NodeTraining
 from slotq_core.ports.training import Phase, Verdict
-from slotq_core.wire.nodes import AttemptPhase, ReportedAttempt
+from slotq_core.wire.nodes.documents import AttemptPhase, ReportedAttempt
 from tests.contract.keeping_nodes import ending_node
 from tests.contract.worlds import REQUEST
 from tests.unit.nodes.queue_of_nodes import QueueOfNodes

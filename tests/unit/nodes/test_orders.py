@@ -12,7 +12,7 @@ from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import MOST_JOBS, NodeState
 from slotq_core.operations.effects import HANDLER_LIFETIME
-from slotq_core.wire.nodes import GRACE, LARGEST_ORDERS
+from slotq_core.wire.nodes.documents import GRACE, LARGEST_ORDERS
 from tests.contract.keeping_nodes import TENANT, becoming, changed, ending_node, ready
 from tests.contract.worlds import REQUEST, a_job, commit, completing
 from tests.unit.nodes.queue_of_nodes import QueueOfNodes

@@ -14,7 +14,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.operations.nodes.reports import Taken
 from slotq_core.ports.stored import Finding
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     LARGEST_REPORT,
     AttemptPhase,
     EndReason,

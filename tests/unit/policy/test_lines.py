@@ -74,6 +74,8 @@ OTHERWISE: dict[str, object] = {
     "gpus": 2,
     "tenant": "a1b2",
     "longest_attempt": 1,
+    "literal_paths": True,
+    "whole_because": ("spot",),
 }
 """A different value for each field of a job."""
 

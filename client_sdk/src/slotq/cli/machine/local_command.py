@@ -13,7 +13,7 @@ import click
 
 from slotq.cli.machine.exec import run
 from slotq.cli.words import Seconds
-from slotq_core.wire.nodes import MOST_GPUS
+from slotq_core.wire.nodes.documents import MOST_GPUS
 from slotq_core.wire.pool_definition import LONGEST
 
 if TYPE_CHECKING:

@@ -208,7 +208,7 @@ def history(app: App, limit: int | None) -> None:
 
 def _nodes(pairs: tuple[tuple[str, str], ...], has_nodes: bool | None) -> dict[str, Any] | None:
     """The setting `nodes`. None: no nodes."""
-    from slotq_core.wire.node_rules import from_texts
+    from slotq_core.wire.nodes.node_rules import from_texts
 
     if has_nodes is False:
         if pairs:

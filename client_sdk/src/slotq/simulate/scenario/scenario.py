@@ -29,7 +29,7 @@ from slotq.simulate.scenario.sections import (
     JobSpec,
     WhySpec,
 )
-from slotq_core.admission.instance_contents import counting
+from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import SETTINGS, Submission

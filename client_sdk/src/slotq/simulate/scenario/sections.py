@@ -24,7 +24,7 @@ from slotq.simulate.scenario.fields import (
     Vector,
 )
 from slotq_core import names
-from slotq_core.admission.instance_contents import counting, declared
+from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import NodeRules, Pool, PoolState
@@ -41,8 +41,14 @@ from slotq_core.wire.document.values import (
     Positive,
     Seconds,
 )
-from slotq_core.wire.node_rules import NodeShare
-from slotq_core.wire.pool_definition import CHOICES, DURATIONS, LONGEST_NAME, SWITCHES, following
+from slotq_core.wire.nodes.node_rules import NodeShare
+from slotq_core.wire.pool_definition import (
+    CHOICES,
+    DURATIONS,
+    LONGEST_NAME,
+    SWITCHES,
+    following,
+)
 
 INSTANCE_TYPE = "ml.scenario.large"
 """The instance type of pools that name none. Nobody knows what such instances contain."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from slotq_core.admission.instance_contents import counting
+from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState

@@ -28,7 +28,7 @@ Durations are whole seconds. The settings:
   (`properties=mem_per_gpu_in_GiB:16`)
 - `checkpoints`: what happens to a preemptible job without checkpoints: warn, provide or require
 - `nodes`: how the pool keeps nodes (`nodes=on`, `nodes=keep:10m+share:pool`, in JSON an object;
-  `slotq_core.wire.node_rules` has the keys)
+  `slotq_core.wire.nodes.node_rules` has the keys)
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.
@@ -287,7 +287,7 @@ def _nodes(text: str) -> Any:
     """Parse `keep:10m+share:pool`, or a switch."""
     if ":" not in text:
         return text
-    from slotq_core.wire.node_rules import from_texts  # Few pools have nodes.
+    from slotq_core.wire.nodes.node_rules import from_texts  # Few pools have nodes.
 
     return from_texts(_pairs(text))
 

@@ -4,10 +4,9 @@ submission      a submission from end to end, under one configuration
 access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
-instance_contents  what instances contain: GPUs, vCPUs and memory, for demands, pools and quotas
+instances       what instances contain, and which jobs share one
 dependencies    jobs that come after others
 groups          groups: every member, then the whole; gangs that could never start
-nodes           jobs that ask for GPUs of a node: which may run there, and whose node it is
 checkpoints     preemptible jobs without checkpoints
 user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits

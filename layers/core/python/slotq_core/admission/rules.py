@@ -76,7 +76,7 @@ def admit(
         pools=tuple(pool.name for pool in accepted),
         parts=needs.parts,
         requires=requires,
-        **{**settings_of(submission), "gpus": 0},  # `admission.nodes` decides.
+        **{**settings_of(submission), "gpus": 0},  # `admission.instances.nodes` decides.
         project=submission.project,
         priority_class=_class_named_in(submission, rights),
         group=submission.group,
@@ -252,7 +252,7 @@ def _accepted(
     needs.check(named)
     found = [pool for pool in named if needs.met_by(pool)]
     if submission.gpus:
-        from slotq_core.admission.nodes import able  # Few jobs ask for GPUs of a node.
+        from slotq_core.admission.instances.nodes import able  # Few jobs ask for GPUs of a node.
 
         found = able(found, submission.gpus, pools)
     return needs, _few(found)

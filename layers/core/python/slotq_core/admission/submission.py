@@ -78,7 +78,9 @@ class Admission:
         if project is not None:
             submission = replace(submission, project=project.name)
         if submission.gpus:
-            from slotq_core.admission.nodes import filled  # Few jobs ask for GPUs of a node.
+            from slotq_core.admission.instances.nodes import (
+                filled,  # Few jobs ask for GPUs of a node.
+            )
 
             submission, request = filled(submission, request, self.pools, project)
         submission, request = completed(submission, request, project)
@@ -103,7 +105,7 @@ class Admission:
         pools = usable_pools(submission, self.pools, project)
         job = self._job(submission, pools, project, predecessors, ours)
         if submission.gpus:
-            from slotq_core.admission.nodes import with_gpus  # As above.
+            from slotq_core.admission.instances.nodes import with_gpus  # As above.
 
             job = with_gpus(job, submission, request, pools)
         job = assured(replace(job, line_by_user=self.line_by_user), pools)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
-from slotq_core.errors import Unavailable
+from slotq_core.errors import NoSuchNode
 from slotq_core.manager import QueueManager
 from slotq_core.operations.jobs.listing import MOST_ANSWER
 from slotq_core.wire.views.about import (
@@ -85,7 +85,7 @@ class QueueRoutes:
     def look_at_node(self, pool: str, name: str) -> Response:
         nodes = self._manager().periodic.nodes
         if nodes is None:
-            raise Unavailable("this deployment keeps no nodes")
+            raise NoSuchNode("this deployment keeps no nodes", field="name")
         number = nodes.look_at(pool, name)
         return json_answer(HTTPStatus.OK, NodeReportView(number=number))
 

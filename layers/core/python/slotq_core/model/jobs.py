@@ -159,13 +159,13 @@ class Job(JobSettings):
     tenant: str = ""
     """A short hash of what all jobs on one node have in common: the project (unless the pool's
     nodes are shared), role, image, network, keys. Set if and only if `gpus` is
-    (`admission.nodes`)."""
+    (`admission.instances.nodes`)."""
     whole_because: tuple[str, ...] = ()
     """Why the job takes whole instances although its tag asks for GPUs
     (`reasons.WholeInstance`)."""
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
-    request, rounded up (`admission.nodes`); 0: not known."""
+    request, rounded up (`admission.instances.nodes`); 0: not known."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""

@@ -159,8 +159,8 @@ class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account.
 
     Durations, switches (`bool`) and choices (an enum) are settings: everything that reads, writes
-    or checks a pool's settings follows from their declaration (`wire.pool_definition`), and so does
-    the option of `slotq pools set`.
+    or checks a pool's settings follows from their declaration (`wire.pool_definition`), and
+    so does the option of `slotq pools set`.
     """
 
     name: str

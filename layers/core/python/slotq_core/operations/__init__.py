@@ -4,7 +4,6 @@ periodic       what each tick does before its pass
 passes         a pass: load, plan, commit, effect, confirm
 decisions_in_parts  decisions about groups that one transaction cannot hold
 effects        calls to SageMaker and what their answers mean
-nodes          what the queue and the agents of its nodes write for each other
 attempts       what becomes of attempts: suspends, reports of scripts, lessons for a pool
 nodes          the life of nodes: instances that the queue keeps for its jobs
 reconcile      repairs drift between the queue and SageMaker

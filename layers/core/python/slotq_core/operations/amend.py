@@ -252,7 +252,7 @@ def in_project(job: Job, project: str, *, by: str) -> Job:
     message = f"moved {origin}to project {project} by {by}"
     if not job.tenant:
         return replace(job, project=project, message=message)
-    from slotq_core.admission.nodes import tenant_in  # Few jobs ask for GPUs of a node.
+    from slotq_core.admission.instances.nodes import tenant_in  # Few jobs ask for GPUs of a node.
 
     tenant = tenant_in(job.tenant, project)
     return replace(job, project=project, tenant=tenant, message=message)

@@ -14,7 +14,7 @@ from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.node_rules import (
+from slotq_core.wire.nodes.node_rules import (
     DEFAULT_KEEP,
     LONGEST_KEEP,
     MOST_GPUS,

@@ -138,7 +138,10 @@ def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) ->
     count."""
     if "nodes" not in settings and pool.nodes is None:
         return pool
-    from slotq_core.wire.node_rules import node_rules, on_other_instances  # Few pools have nodes.
+    from slotq_core.wire.nodes.node_rules import (  # Few pools have nodes.
+        node_rules,
+        on_other_instances,
+    )
 
     if "nodes" in settings:
         rules = node_rules(pool.name, settings["nodes"], known=gpus_in(pool))
@@ -335,7 +338,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
 def _nodes(pool: Pool) -> dict[str, Any] | None:
     if pool.nodes is None:
         return None
-    from slotq_core.wire.node_rules import node_settings  # Few pools have nodes.
+    from slotq_core.wire.nodes.node_rules import node_settings  # Few pools have nodes.
 
     return node_settings(pool.nodes)
 

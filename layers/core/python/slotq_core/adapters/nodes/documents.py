@@ -16,7 +16,7 @@ from slotq_core.model.nodes import Node
 from slotq_core.model.pools import NodeRules
 from slotq_core.ports.nodes import Document, Launch
 from slotq_core.timestamps import from_datetime
-from slotq_core.wire.nodes import LARGEST_ORDERS, LARGEST_REPORT
+from slotq_core.wire.nodes.documents import LARGEST_ORDERS, LARGEST_REPORT
 
 LEASE, LEASE_WITHOUT_ROUTE = 60, 180
 """Seconds that a node may run jobs without another report. Without a route, the tick alone reads

@@ -14,7 +14,7 @@ from typing import Any
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
-from slotq_core.admission.instance_contents import declared
+from slotq_core.admission.instances.instance_contents import declared
 from slotq_core.admission.roles_and_plans import ANY_ROLE, ExecutionRoles
 from slotq_core.errors import (
     Conflict,

@@ -208,7 +208,9 @@ class Changes:
                 by_default=project.pools if project else (),
             )
             if submitted.gpus:
-                from slotq_core.admission.nodes import with_gpus  # Few jobs ask for GPUs of a node.
+                from slotq_core.admission.instances.nodes import (
+                    with_gpus,  # Few jobs ask for GPUs of a node.
+                )
 
                 in_gang = self._in_gang(job)
                 admitted = with_gpus(

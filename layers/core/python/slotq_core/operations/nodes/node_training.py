@@ -25,7 +25,7 @@ from slotq_core.ports.training import (
     Sighting,
     Verdict,
 )
-from slotq_core.wire.nodes import read_report
+from slotq_core.wire.nodes.documents import read_report
 
 
 class NodeServices:

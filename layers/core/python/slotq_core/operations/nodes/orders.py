@@ -26,7 +26,7 @@ from slotq_core.ports.nodes import Document, NodeDocuments
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request, stopping_condition
-from slotq_core.wire import nodes as wire
+from slotq_core.wire.nodes import documents as wire
 
 _TRIES = 10
 """How often orders are written while others write them, too."""

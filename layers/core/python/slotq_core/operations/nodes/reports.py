@@ -27,7 +27,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding, NodeChange
 from slotq_core.ports.surroundings import Clock, InParallel
 from slotq_core.ports.training import Observation, Phase, Verdict
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     AttemptPhase,
     EndReason,
     NodePhase,

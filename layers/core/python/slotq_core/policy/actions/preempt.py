@@ -98,7 +98,7 @@ class Preemption:
         )
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)
-        if (own := state.accounts.own_limits) is not None:
+        if (own := state.accounts.on_nodes.limits) is not None:
             yield Shortfall(state.limits.over_own(job, name), partial(own.gives, pool=name))
         yield Shortfall(room.missing(job), methodcaller("frees", name))
 
@@ -107,7 +107,7 @@ class Preemption:
         project or its department keeps the job back."""
         limits, name = self.state.limits, room.pool.name
         bound = limits.over(job, name) or (
-            self.state.accounts.own_limits is not None and limits.over_own(job, name)
+            self.state.accounts.on_nodes.limits is not None and limits.over_own(job, name)
         )
         if not bound:
             return list(_outranked(job, room))

@@ -105,7 +105,7 @@ class TimeSlices:
             Shortfall(missing=self.state.limits.over(job, name), gives=counted),
             Shortfall(missing=self.state.shares.beyond(job, name), gives=counted),
         ]
-        if (own := self.state.accounts.own_limits) is not None:
+        if (own := self.state.accounts.on_nodes.limits) is not None:
             over = self.state.limits.over_own(job, name)
             must_give.append(Shortfall(missing=over, gives=partial(own.gives, pool=name)))
         shortfalls = Shortfalls(*must_give)

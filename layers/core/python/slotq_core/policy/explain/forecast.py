@@ -200,7 +200,11 @@ def _spared(
     if own is not None and nodes is not None:
         from slotq_core.policy.explain.node_outlook import spared_on_nodes
 
-        ours = {shown.name for at in own.rooms.values() if (shown := nodes.as_job(at))}
+        ours = {
+            shown.name
+            for at in own.rooms.values()
+            if (shown := nodes.stand_ins.of((at.pool, at.name)))
+        }
         causes = (cause for cause in causes if cause[0].name not in ours)
         on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own))
     found = (*_by_cause(state, room, causes), *on_nodes)
@@ -234,7 +238,9 @@ def _group(
 ) -> Spared:
     kind, numbers = cause
     nodes = state.nodes
-    held_by = (name for job in jobs for name in (nodes.names(job) if nodes else (job.name,)))
+    held_by = (
+        name for job in jobs for name in (nodes.stand_ins.names(job) if nodes else (job.name,))
+    )
     names = sorted({*map(whole_name, held_by)})
     gpus = sum(job.gpus for job in jobs if job.attempt and job.attempt.node)
     timed: dict[str, Any] = (

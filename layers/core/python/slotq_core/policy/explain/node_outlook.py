@@ -54,7 +54,7 @@ def spared_on_nodes(
 ) -> Iterator[tuple[Job, Cause, int | None]]:
     """Why each job on these nodes is not stopped for the job, and until when (ms)."""
     for at in index.rooms.values():
-        for other in nodes.holders(at):
+        for other in nodes.stand_ins.holders((at.pool, at.name)):
             yield _cause(nodes, job, other, room, at)
 
 

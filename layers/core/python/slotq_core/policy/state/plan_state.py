@@ -203,7 +203,7 @@ class PlanState:
         self.decided.say(job, why)
         if victims:
             self.nodes.evict(room, victims)
-            self.accounts.stop_on_node(victims, room.pool)
+            self.accounts.on_nodes.stop([victim.jobs[0] for victim in victims], room.pool)
         self._occupy(job, room, promised=not victims)
         self.nodes.hold(job, room)
         if victims:
@@ -279,7 +279,7 @@ class PlanState:
         """Free the GPUs of the job's claim. Its node still counts for its project."""
         if self.nodes:
             self.nodes.take_claim(job)
-        self.accounts.give_back_on_node(job, pool)
+        self.accounts.on_nodes.give_back(job, pool)
 
     def _is_served(self, job: Job) -> bool:
         return job.name in self.held_in or job.name in self.decided.decisions

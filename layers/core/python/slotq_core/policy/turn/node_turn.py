@@ -160,7 +160,7 @@ class NodeTurn:
 
     def _over_limits(self, pool: PoolRoom) -> int:
         """The GPUs that jobs of the project must give under its limits before the job starts."""
-        own, name = self._state.accounts.own_limits, pool.pool.name
+        own, name = self._state.accounts.on_nodes.limits, pool.pool.name
         over = self._state.limits.over_own(self._job, name)
         return own.in_gpus(self._job, name, over) if own else 0
 

@@ -41,7 +41,7 @@ from slotq_core.wire.document.values import (
     Value,
     Weight,
 )
-from slotq_core.wire.node_rules import NodeShare, switched
+from slotq_core.wire.nodes.node_rules import NodeShare, switched
 
 MOST_PATTERNS = 200
 """The most patterns in one list."""

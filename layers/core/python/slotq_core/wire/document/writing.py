@@ -42,7 +42,7 @@ from slotq_core.wire.document.sections import (
 )
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
-from slotq_core.wire.node_rules import NodeShare
+from slotq_core.wire.nodes.node_rules import NodeShare
 from slotq_core.wire.pool_definition import gpus_in
 
 Entry = dict[str, Any]

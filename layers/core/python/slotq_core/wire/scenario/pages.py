@@ -20,7 +20,7 @@ from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.attempts import Attempt, StopOrder
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.nodes import Node
+from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import Settings
@@ -176,6 +176,7 @@ def node_of(view: SnapshotNodeView) -> Node:
     return record_of(
         view,
         Node,
+        state=NodeState(view.state),
         training_job="",
         token="",  # a node's, and nobody starts it from here # nosec B106
         created=True,

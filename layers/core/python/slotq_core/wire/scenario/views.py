@@ -233,7 +233,7 @@ def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> Sc
         jobs=[_job(job, queue) for job in queue.jobs],
         groups=[view_of(group, SnapshotGroupView) for group in queue.groups],
         yields=[view_of(yielded, YieldedView) for yielded in queue.yields],
-        nodes=[view_of(node, SnapshotNodeView) for node in queue.nodes],
+        nodes=[view_of(node, SnapshotNodeView, state=node.state.value) for node in queue.nodes],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
     )
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.nodes import NodeState
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.timestamps import from_iso, iso, milliseconds, seconds
 from slotq_core.wire.base import BaseModel
@@ -37,7 +36,6 @@ _ENUMS = (
     CheckpointRule,
     OnStall,
     PoolState,
-    NodeState,
 )
 
 _AS_IT_IS = _Form(lambda value: value, lambda value: value)

@@ -13,11 +13,9 @@ See docs/policy-decisions.md#nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
@@ -28,16 +26,13 @@ from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
+    StandIns,
     occupied,
     with_nodes_as_jobs,
 )
 from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
-
-if TYPE_CHECKING:
-    from slotq_core.policy.state.nodes.node_requests import NodeRequests
-    from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
 
 class Nodes:
@@ -49,14 +44,14 @@ class Nodes:
         self.found = occupied(snapshot)
         self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
         """The snapshot for all that counts instances, and each node as a job of it."""
-        self._by_job_name = {job.name: key for key, job in self.as_jobs.items()}
+        self.stand_ins = StandIns(self.found, self.as_jobs)
         self._failed = {
             name: tenants
             for name, pool in self.pools.items()
             if (tenants := without_nodes(pool.health, now))
         }
         """By pool, the tenants for which no node starts for a while."""
-        self._gangs = frozenset(g.name for g in snapshot.groups if g.max_parallel is None)
+        self.gangs = frozenset(g.name for g in snapshot.groups if g.max_parallel is None)
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
@@ -78,49 +73,9 @@ class Nodes:
         """Whether a node starts for the job in this pool, if it gets an instance there."""
         return self.takes(job, pool) and job.tenant not in self._failed.get(pool, ())
 
-    def requests(self) -> NodeRequests:
-        """An empty gathering of what waiting jobs ask for."""
-        from slotq_core.policy.state.nodes.node_requests import NodeRequests
-
-        return NodeRequests(self.pools, self.found, self._gangs)
-
-    def limits(self) -> OwnLimits:
-        """The limits of projects, before anything is held."""
-        from slotq_core.policy.state.nodes.own_limits import OwnLimits
-
-        return OwnLimits(self.pools, self.found, self._gangs, self._journal)
-
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
         return self._tenants.get((job.tenant, pool))
-
-    def node_of(self, job: Job) -> Node | None:
-        """The node that stands in a plan as this job; None for any other job."""
-        key = self._by_job_name.get(job.name)
-        return self.found[key].node if key else None
-
-    def jobs_on(self, job: Job) -> tuple[Job, ...]:
-        """The running jobs of the node that stands in a plan as this job, else the job itself."""
-        key = self._by_job_name.get(job.name)
-        return tuple(self.found[key].running) if key else (job,)
-
-    def as_job(self, room: NodeRoom) -> Job | None:
-        """The job that stands in a plan for the node; None: this plan starts the node."""
-        return self.as_jobs.get((room.pool, room.name))
-
-    def holders(self, room: NodeRoom) -> tuple[Job, ...]:
-        """The jobs that held GPUs of the node before this plan."""
-        found = self.found.get((room.pool, room.name))
-        return found.jobs if found else ()
-
-    def names(self, job: Job) -> tuple[str, ...]:
-        """The names of the jobs that hold or claim GPUs of the node that stands in a plan as this
-        job, else the job's own."""
-        key = self._by_job_name.get(job.name)
-        if key is None:
-            return (job.name,)
-        found = self.found[key]
-        return tuple(holder.name for holder in (*found.jobs, *found.claimants))
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -165,7 +120,7 @@ class Nodes:
             pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
             accounts.take(job, room.pool, promised=promised)
             return
-        accounts.take_on_node(job, room.pool)
+        accounts.on_nodes.take(job, room.pool)
         if not job.evictable and not room.fixed:
             for account in accounts.of(job, room.pool):
                 self._journal.set(account, "fixed", account.fixed + job.demand)
@@ -180,7 +135,7 @@ class Nodes:
 
     def close(self, job: Job) -> None:
         """Note that the plan evicts the whole node that stands in it as this job."""
-        key = self._by_job_name.get(job.name)
+        key = self.stand_ins.place_of(job)
         if key is not None:
             room = self.rooms[key]
             index = self._changing(room)

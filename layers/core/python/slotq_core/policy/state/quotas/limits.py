@@ -28,7 +28,7 @@ class QuotaLimits:
         """Whether the limits of the job's user, project and department have room for the job."""
         if self._users.admits_in(job, pool) is None or self.over(job, pool):
             return False
-        return self._accounts.own_limits is None or not self.over_own(job, pool)
+        return self._accounts.on_nodes.limits is None or not self.over_own(job, pool)
 
     def over(self, job: Job, pool: str) -> Demand:
         """The amounts that others must give under the limits of the job's project and
@@ -43,7 +43,7 @@ class QuotaLimits:
     def over_own(self, job: Job, pool: str, *, once_stopped: bool = False) -> Demand:
         """The same under limits that count what jobs on nodes hold themselves, in parts of
         `OwnLimits`. `once_stopped`: without what stops already."""
-        own = self._accounts.own_limits
+        own = self._accounts.on_nodes.limits
         if own is None:
             return NOTHING
         return own.over(job, pool, self._claims_below(job, pool), once_stopped=once_stopped)
@@ -55,7 +55,7 @@ class QuotaLimits:
                 held = account.used + account.stopping - self._owed_below(job, pool)
                 most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
                 room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
-        own = self._accounts.own_limits
+        own = self._accounts.on_nodes.limits
         return room if own is None else own.left(job, pool, room, self._claims_below(job, pool))
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
@@ -71,7 +71,7 @@ class QuotaLimits:
         owed = self._owed_below(job, pool)
         chain = self._accounts.of(job, pool)
         over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
-        if self._accounts.own_limits is not None:
+        if self._accounts.on_nodes.limits is not None:
             over = over or bool(self.over_own(job, pool, once_stopped=True))
         return not over and self.quotas_allow(job, pool) and self._users.will_admit(job, pool)
 
@@ -90,7 +90,7 @@ class QuotaLimits:
             return True
         chain = self._accounts.of(job, pool)
         within = not any(account.over_limit(job.demand) for account in chain)
-        if self._accounts.own_limits is not None:
+        if self._accounts.on_nodes.limits is not None:
             within = within and not self.over_own(job, pool)
         return within and self.quotas_allow(job, pool)
 
