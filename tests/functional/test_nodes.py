@@ -177,12 +177,12 @@ def test_a_node_that_does_not_exist_is_refused(queue: QueueWithNode, path: str) 
     assert (status, said["code"]) == (404, "no_such_node")
 
 
-def test_a_deployment_without_a_bucket_says_so(
+def test_a_deployment_without_a_bucket_knows_no_nodes(
     queue: QueueWithNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SLOTQ_NODES")
     forget()
-    assert queue.posts()[0] == 503
+    assert queue.posts()[0] == 404
     queue.account.send("tick")
     assert queue.account.s3.calls == []
 
