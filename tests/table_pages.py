@@ -11,6 +11,7 @@ slotq/cli/summaries.json     the first sentence of each command's help
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,7 +102,7 @@ def selecting() -> str:
 def routes() -> str:
     """The table of docs/permissions.md."""
     rows = "".join(
-        f"| `{route.method}{route.path.replace('<name>', '*')}` "
+        f"| `{route.method}{re.sub('<[a-z]+>', '*', route.path)}` "
         f"| {route.summary.format(**NUMBERS)} | {_needed(NEEDED[route.action])} |\n"
         for route in ROUTES
     )

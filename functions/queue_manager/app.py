@@ -74,6 +74,7 @@ from slotq_core.ports.surroundings import Notifier
 
 if TYPE_CHECKING:
     from slotq_core.api.routes import Routes
+    from slotq_core.ports.nodes import NodeDocuments
 
 gc.freeze()
 gc.enable()
@@ -91,6 +92,10 @@ tracer = Tracer(service=QUEUE, auto_patch=False)
 clock = SystemClock()
 
 SERVES = "SLOTQ_SERVES"
+NODES, ROUTE, LEASE = "SLOTQ_NODES", "SLOTQ_ROUTE", "SLOTQ_NODE_LEASE"
+"""The bucket for nodes; none: this deployment keeps no nodes. The address of the API for their
+agents; none: they have no route to it, or this function launches no nodes. Seconds that a node may
+run jobs without another report."""
 INLINE = "SLOTQ_INLINE_PASS"
 LOCAL_CALLER = "SLOTQ_LOCAL_CALLER"
 """The ARN of the caller of unsigned requests under `sam local`, which checks no signature. It is
@@ -389,6 +394,24 @@ def new_manager() -> QueueManager:
         notification_mode=notification_mode_from_environment(),
         scripts=S3Scripts(clock=clock, make_client=lambda: client("s3"), at_once=in_parallel()),
         at_once=in_parallel(),
+        documents=node_documents(),
+    )
+
+
+def node_documents() -> NodeDocuments | None:
+    """Return what the queue and its nodes write for each other; None: this deployment keeps no
+    nodes."""
+    bucket = os.environ.get(NODES)
+    if not bucket:
+        return None
+    from slotq_core.adapters.nodes.documents import S3NodeDocuments, lease_of
+
+    route = os.environ.get(ROUTE, "")
+    return S3NodeDocuments(
+        bucket=bucket,
+        route=route,
+        lease=int(os.environ.get(LEASE) or lease_of(route)),
+        make_client=lambda: client("s3"),
     )
 
 

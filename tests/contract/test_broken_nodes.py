@@ -91,7 +91,7 @@ BROKEN: list[dict[str, Any]] = [
     {"job_one": text("first")},
     {"gpu_0": text("free")},
     {"name": text("n9")},
-    {"orders": text("last")},
+    {"reports": text("last")},
 ]
 
 
@@ -102,7 +102,7 @@ def test_an_unreadable_node_stops_nothing_else_and_is_restored(
     a_node_queue(dynamo, slots=3)
     node, other = ready(dynamo), ready(dynamo, "n2")
     job, whole = runs_on(dynamo, "one", node, 0, 1), runs(dynamo, "whole")
-    dynamo.nodes.note_orders(node, 4)
+    dynamo.nodes.note_report(node, 4, at=NOW, lease_until=NOW)
     items.change(NODE, **wrong)
     world = dynamo.worlds.load(NOW)
     assert [each.key for each in world.poison] == ['["NODES#p5", "n1"]']
@@ -116,7 +116,6 @@ def test_an_unreadable_node_stops_nothing_else_and_is_restored(
     restored = now(dynamo, node)
     assert (restored.state, restored.generation) == (NodeState.DRAINING, node.generation)
     assert (restored.training_job, restored.token) == (node.training_job, node.token)
-    assert restored.orders >= 4
     assert dynamo.nodes.jobs(node) == {"one": 1}
     assert faults(dynamo) == []
     with pytest.raises(Conflict):

@@ -86,13 +86,12 @@ def test_a_load_asks_once_for_the_nodes_of_each_pool_that_has_any() -> None:
     assert cost(client, store)[0] == calls
 
 
-def test_reports_and_orders_do_not_outdate_what_is_kept_of_a_pool() -> None:
+def test_reports_do_not_outdate_what_is_kept_of_a_pool() -> None:
     client, store = loads(NodeRules())
     node = ready(store)
     store.worlds.load(NOW)
     before = cost(client, store)
     store.nodes.note_report(node, 1, at=1, lease_until=NOW)
-    store.nodes.note_orders(node, 1)
     assert cost(client, store) == before
 
 

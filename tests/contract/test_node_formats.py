@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.errors import NotUnderstood
-from slotq_core.wire import nodes as core
+from slotq_core.wire.nodes import documents as core
 from tests.unit.nodes.agent import agent, finished_node
 
 TOKEN = "token"
@@ -51,6 +51,21 @@ ORDER = core.OrderedAttempt(
     request={"Environment": {"A": "ä"}},
 )
 ORDERS = core.Orders(node="node", generation=2, number=5, lease_s=60, attempts=(ORDER,))
+
+
+def test_the_core_reads_its_own_orders() -> None:
+    assert core.read_orders(core.written_orders(ORDERS)) == ORDERS
+    plain = core.OrderedAttempt(attempt="job-1", job="job", number=1)
+    leaving = replace(ORDERS, leave=True, attempts=(plain, replace(plain, attempt="job-2")))
+    assert core.read_orders(core.written_orders(leaving)) == leaving
+
+
+@pytest.mark.parametrize("field", ["version", "node", "number", "lease_s", "leave", "attempts"])
+def test_orders_that_lack_something_are_not_understood(field: str) -> None:
+    document = json.loads(core.written_orders(ORDERS))
+    del document[field]
+    with pytest.raises(NotUnderstood):
+        core.read_orders(core.canonical(document))
 
 
 def test_the_agent_reads_the_cores_orders() -> None:

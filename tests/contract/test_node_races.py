@@ -154,10 +154,13 @@ def test_numbers_are_taken_once(racing_store: Store) -> None:
     store = a_node_queue(racing_store)
     node = ready(store)
     for number in range(1, TURNS):
-        takes = [lambda number=number: store.nodes.note_orders(node, number)] * THREADS
-        results = at_once(*takes)
+
+        def take(number: int = number) -> None:
+            store.nodes.note_report(node, number, at=NOW, lease_until=NOW)
+
+        results = at_once(*[take] * THREADS)
         assert [each for each in results if each is None] == [None]
-        assert now(store, node).orders == number
+        assert now(store, node).reports == number
 
 
 def test_a_report_and_a_change_do_not_undo_each_other(racing_store: Store) -> None:

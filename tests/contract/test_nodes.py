@@ -330,11 +330,10 @@ def test_a_change_keeps_what_has_come_meanwhile(store: Store) -> None:
     node = ready(store)
     job = runs_on(store, "job1", node, 0)
     store.nodes.note_report(node, 7, at=1_000, lease_until=NOW + 60_000)
-    store.nodes.note_orders(node, 3)
     order = StopOrder(cause=StopCause.EVICTED, by="job2", at=NOW + 5)
     after = changed(store, becoming(node, NodeState.STOPPING, stop=order))
     assert (after.reports, after.reported_at, after.lease_until) == (7, 1_000, NOW + 60_000)
-    assert (after.orders, after.idle_since, after.stop) == (3, None, order)
+    assert (after.idle_since, after.stop) == (None, order)
     assert store.nodes.jobs(node) == {"job1": 1}
     commit(store, completing(job))
     assert now(store, node).idle_since == NOW + 4
@@ -444,22 +443,15 @@ def test_a_job_comes_to_no_node_that_starts_or_ends_with_it(store: Store) -> Non
         store.decisions.commit([coming(job, node, 0)], nodes=[ending_node(node)])
 
 
-# --- reports, orders and leases
+# --- reports and leases
 
 
-def number(node: Node, kind: str) -> int:
-    return int(getattr(node, kind))
-
-
-@pytest.mark.parametrize("kind", ["reports", "orders"])
-def test_numbers_only_rise_and_only_for_their_generation(store: Store, kind: str) -> None:
+def test_reports_only_rise_and_only_for_their_generation(store: Store) -> None:
     a_node_queue(store)
     old = ready(store)
 
     def note(node: Node, number: int) -> None:
-        if kind == "orders":
-            return store.nodes.note_orders(node, number)
-        return store.nodes.note_report(node, number, at=number, lease_until=NOW + number)
+        store.nodes.note_report(node, number, at=number, lease_until=NOW + number)
 
     before = (version(store), now(store, old).version)
     note(old, 2)
@@ -467,7 +459,7 @@ def test_numbers_only_rise_and_only_for_their_generation(store: Store, kind: str
         with pytest.raises(Conflict):
             note(old, late)
     note(old, 5)
-    assert number(now(store, old), kind) == 5
+    assert now(store, old).reports == 5
     assert (version(store), now(store, old).version) == before
     store.decisions.commit([], nodes=[ending_node(now(store, old))])
     with pytest.raises(Conflict):
@@ -476,7 +468,7 @@ def test_numbers_only_rise_and_only_for_their_generation(store: Store, kind: str
     new = ready(store)
     with pytest.raises(Conflict):
         note(old, 6)
-    assert number(now(store, new), kind) == 0
+    assert now(store, new).reports == 0
     note(new, 1)
 
 

@@ -65,8 +65,6 @@ def of_a_node(chance: random.Random) -> Step:
         if pick < 0.6:
             old = replace(node, version=node.version - 1)
             return commits(store, [], [becoming(old, state)], seen=seen)
-        if pick < 0.7:
-            return store.nodes.note_orders(node, int(pick * 100))  # type: ignore[func-returns-value]
         if pick < 0.8:
             number = int(pick * 1000)
             return store.nodes.note_report(node, number, at=number, lease_until=NOW + number)  # type: ignore[func-returns-value]

@@ -12,7 +12,7 @@ from slotq_core.adapters.dynamodb.layout.items import health_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.model.pools import HEALTHY, FailedNodes, Pool, PoolHealth
 from slotq_core.ports.store import Store
 from tests.contract import by_hand
 from tests.contract.by_hand import Table
@@ -30,7 +30,17 @@ from tests.contract.worlds import (
     waits,
 )
 
-ILL = PoolHealth(errors=3, not_before=NOW + 5, learned=1, learned_until=NOW + 9, message="full")
+ILL = PoolHealth(
+    errors=3,
+    not_before=NOW + 5,
+    learned=1,
+    learned_until=NOW + 9,
+    message="full",
+    failed_nodes=(
+        FailedNodes(tenant="t", image="i", since=NOW, failures=2, not_before=NOW + 9, message="no"),
+        FailedNodes(tenant="u", since=NOW, not_before=NOW + 7),
+    ),
+)
 
 
 def seen(store: Store, name: str = "p5") -> Pool:

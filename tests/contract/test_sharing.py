@@ -14,7 +14,7 @@ from slotq_core.adapters.dynamodb.layout.table import sharing_key
 from slotq_core.adapters.dynamodb.sharing_documents import PART, name_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.admission.instance_contents import declared
+from slotq_core.admission.instances.instance_contents import declared
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse
 from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand

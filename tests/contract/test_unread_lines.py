@@ -75,6 +75,14 @@ def test_a_stand_in_is_not_behind_the_first_job(store: DynamoStore) -> None:
     assert line_of(stand_in) == line_of(job)
 
 
+def test_a_stand_in_asks_for_the_same_gpus_of_the_same_nodes(store: DynamoStore) -> None:
+    """A node may have room where its pool has none."""
+    job = waits(store, "job1", gpus=2, tenant="team")
+    (stand_in,) = bounded(store).snapshot.waiting
+    assert (stand_in.gpus, stand_in.tenant) == (2, "team")
+    assert line_of(stand_in) == line_of(job)
+
+
 def test_a_new_line_and_one_that_a_job_has_returned_to_are_read(store: DynamoStore) -> None:
     job = waits(store, "job1")
     world = store.worlds.load(LATER)

@@ -14,7 +14,7 @@ from pathlib import Path
 from traceback import format_exc
 
 from tests.contract import dynamodb_local
-from tests.faults import chaos, crashes, interleavings, mutants, nodes, world
+from tests.faults import chaos, crashes, interleavings, mutants, node_mutants, nodes, world
 from tests.faults.branches import Branch, tried
 from tests.faults.crashes import Crash
 from tests.faults.gate import Call
@@ -27,7 +27,12 @@ from tests.faults.scenarios import Scenario
 from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
-MUTANTS = (*mutants.MUTANTS, *mutants_of_lines.MUTANTS, *nodes.MUTANTS)
+MUTANTS = (
+    *mutants.MUTANTS,
+    *mutants_of_lines.MUTANTS,
+    *nodes.MUTANTS,
+    *node_mutants.MUTANTS,
+)
 
 Task = tuple[str, ...]
 """A task as words, so that it can be sent to a process and printed in a report."""

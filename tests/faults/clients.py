@@ -12,6 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.local.services.training_service import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
+from slotq_core.model.nodes import Node
+from slotq_core.model.pools import NodeRules
+from slotq_core.ports.nodes import Document, Launch
 from slotq_core.timestamps import to_datetime
 from tests.faults.gate import Call, Invocation, Killed
 from tests.faults.promises import CONVERGENT
@@ -87,6 +90,21 @@ class Leaseless(DynamoScheduler):
         self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
     ) -> int | None:
         return super().take_lease(holder, now=now, until=now, bump=bump)
+
+
+class Launches:
+    """What starts the agents of nodes. No agent of this world ever reports."""
+
+    def launch(self, node: Node, rules: NodeRules) -> Launch:
+        return Launch(entrypoint=("python3", "-c", "agent"), environment={"SLOTQ_NODE": node.name})
+
+    def orders(self, node: Node) -> Document | None:
+        return None
+
+    def put_orders(self, node: Node, content: bytes, *, replaces: str | None) -> None: ...
+
+    def report(self, node: Node) -> Document | None:
+        return None
 
 
 class LambdaClient:

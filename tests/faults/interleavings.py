@@ -33,7 +33,7 @@ from tests.faults.crashes import LEFTOVER
 from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
-from tests.faults.scenarios import RELEASE, hostile
+from tests.faults.scenarios import NODES, RELEASE, hostile
 from tests.faults.world import TYPES, World, delivered, pool
 
 S = JobState
@@ -1022,6 +1022,16 @@ ALONE: tuple[Case, ...] = (
         pools=(pool(slots=2),),
         leases=False,
         bound=1,
+    ),
+    Case(
+        "two_passes_start_a_node_for_a_job_that_is_cancelled",
+        lambda world: world.submit_for_node("a"),
+        (A_PASS, A_PASS, a_cancel("a")),
+        ends(a=X),
+        pools=(pool(slots=2, nodes=NODES),),
+        work={"node:p/node-1": Work(stop=5_000)},
+        bound=1,
+        leases=False,
     ),
     Case(
         "two_pools_two_passes",

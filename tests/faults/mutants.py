@@ -437,7 +437,7 @@ def _refusals_end_jobs() -> AbstractContextManager[Any]:
 
 def _refusals_are_believed() -> AbstractContextManager[Any]:
     """A refused create is not checked for an earlier create without an answer."""
-    return patch.object(SageMakerTraining, "_unless_there", lambda _, __, refused: refused)
+    return patch.object(SageMakerTraining, "_unless_there", lambda *asked: asked[-1])
 
 
 def _a_role_closes_the_pool() -> AbstractContextManager[Any]:

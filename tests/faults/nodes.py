@@ -34,7 +34,6 @@ from tests.contract.keeping_nodes import (
     changed,
     coming,
     ending_node,
-    now,
     ready,
     runs_on,
     starting_node,
@@ -352,16 +351,6 @@ def a_report_comes_late(engine: Engine) -> None:
 
 
 @case
-def two_handlers_write_orders(engine: Engine) -> None:
-    store, node = engine.store, ready(engine.store)
-    store.nodes.note_orders(node, 1)
-    late = now(store, node)
-    engine.late_number(
-        IDEMPOTENT, "one number for two orders", lambda: store.nodes.note_orders(late, 1)
-    )
-
-
-@case
 def a_report_of_the_generation_before_comes(engine: Engine) -> None:
     store, old = engine.store, ready(engine.store)
     store.decisions.commit([], nodes=[ending_node(old)])
@@ -461,12 +450,6 @@ MUTANTS: tuple[Mutant, ...] = (
         of=expressions,
     ),
     _mutant("any report counts", "a_report_comes_late", "note_report", "(attribute_not_exists"),
-    _mutant(
-        "any orders are written",
-        "two_handlers_write_orders",
-        "note_orders",
-        "(attribute_not_exists",
-    ),
     _mutant(
         "reports of any generation count",
         "a_report_of_the_generation_before_comes",

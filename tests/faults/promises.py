@@ -30,7 +30,7 @@ from slotq_core.adapters.dynamodb.layout.table import (
     sharing_key,
     wake_key,
 )
-from slotq_core.adapters.dynamodb.layout.validation import node_at
+from slotq_core.adapters.dynamodb.layout.validation import node_at, whole_node
 from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
@@ -38,6 +38,8 @@ from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node, NodeState, node_of_owner
+from slotq_core.names import token_in_tags
 from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
 from tests.faults.fake_dynamodb import Change, Key
@@ -418,7 +420,8 @@ class Watch:
     def created(self, training_job: TrainingJob) -> None:
         """A create of the queue has taken effect."""
         name, tags = training_job.name, training_job.tags
-        job = self.jobs.get(tags.get(JOB_TAG, ""))
+        owner = tags.get(JOB_TAG, "")
+        job = self.jobs.get(owner)
         token = tags.get(TOKEN_TAG, "")
         if self._tokens.setdefault(name, token) != token:
             self.note(ONE_LIVE, f"{name} is created under two tokens")
@@ -426,10 +429,24 @@ class Watch:
             self.note(GANG, f"{name} is created while a decision about a group is unfinished")
         if not tags.get(QUEUE_TAG):
             self.note(ONE_LIVE, f"{name} bears no queue's tag")
-        if job is None or job.attempt is None or job.attempt.training_job != name:
+        if (place := node_of_owner(owner)) is not None:
+            self._node_created(name, token, self.nodes().get(place))
+        elif job is None or job.attempt is None or job.attempt.training_job != name:
             self.note(ONE_LIVE, f"{name} is created, but is not the live attempt of a job")
         elif job.attempt.token != token:
             self.note(ONE_LIVE, f"{name} bears a token that is not its attempt's")
+
+    def _node_created(self, name: str, token: str, node: Node | None) -> None:
+        if node is None or node.training_job != name:
+            self.note(ONE_LIVE, f"{name} is created, but no node has it")
+        elif token != token_in_tags(node.token):
+            self.note(ONE_LIVE, f"{name} bears a token that is not its node's")
+
+    def nodes(self) -> dict[tuple[str, str], Node]:
+        """The nodes in the table that can be read, by pool and name."""
+        items = self.world.table.items.items()
+        found = [whole_node(item) for (pk, _), item in items if pk.startswith("NODES#")]
+        return {(node.pool, node.name): node for node in found if node is not None}
 
     def stops(self, training_job: str) -> None:
         """The queue asks SageMaker to stop a training job."""
@@ -498,6 +515,14 @@ class Watch:
             if not done and now - since > older_than:
                 what = "stop" if stop else "create"
                 self.note(CONVERGENT, f"{job.name}: its {what} is left undone for {now - since} ms")
+        for node in self.nodes().values():
+            stop, since = node.stop, node.started_at
+            stopping = node.state is NodeState.STOPPING and stop is not None
+            if stopping and stop is not None:
+                since = stop.grace_until or stop.at
+            done = stop.sent if stopping and stop is not None else node.created
+            if not done and now - since > older_than:
+                self.note(CONVERGENT, f"node {node.name} is left {node.state} for {now - since} ms")
 
     def look_at_end(self, expected: Mapping[str, Iterable[JobState | None]]) -> None:
         """At the end each job is where it should be, and nothing is held."""

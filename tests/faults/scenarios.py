@@ -27,7 +27,7 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.callers import NO_LIMITS, Access, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
@@ -38,6 +38,9 @@ from tests.queue_world import request
 
 RELEASE = WorkEnd(code=EXIT_RELEASED, failure=RELEASED)
 """The end of a script that gives its slots back."""
+
+NODES = NodeRules(gpus=2, keep=60_000)
+"""How a pool of these stories keeps nodes."""
 
 S = JobState
 Act = Callable[[World], None]
@@ -140,6 +143,11 @@ def submit(at: float, job: str, **fields: Any) -> Step:
         world.submit(job, **fields)
 
     return Step(at, f"submit {job}", act, "submit", job)
+
+
+def submit_for_node(at: float, job: str, gpus: int = 1) -> Step:
+    """A job that asks for GPUs of a node."""
+    return Step(at, f"submit {job}", lambda world: world.submit_for_node(job, gpus), "submit", job)
 
 
 def submit_group(at: float, name: str, *jobs: str, **rules: Any) -> Step:

@@ -13,6 +13,7 @@ from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
 from tests.faults.scenarios import (
+    NODES,
     RELEASE,
     Scenario,
     all_are_asked,
@@ -48,6 +49,7 @@ from tests.faults.scenarios import (
     submit,
     submit_as,
     submit_batch,
+    submit_for_node,
     submit_group,
     submit_hostile,
     submit_wide,
@@ -94,6 +96,22 @@ STORIES: tuple[Scenario, ...] = (
         (submit(1, "a"), submit(2, "b"), submit(3, "c")),
         done("a", "b", "c"),
         pools=(pool(slots=2),),
+    ),
+    Scenario(
+        "a_node_is_refused_once_and_never_reports",
+        (submit_for_node(1, "a"), submit_for_node(2, "b")),
+        done("a", "b"),
+        pools=(pool(slots=2, nodes=NODES),),
+        work={"node:p/node-1": Work(stop=5_000)},
+        knobs={"refuse_creates": 1},
+    ),
+    Scenario(
+        "a_node_outlives_its_job",
+        (submit_for_node(1, "a", 2), cancel(30, "a")),
+        {"a": S.CANCELLED},
+        pools=(pool(slots=1, nodes=NODES),),
+        work={"node:p/node-1": Work(stop=5_000)},
+        knobs={"start_seconds": 60.0},
     ),
     Scenario(
         "a_pool_shrinks_and_grows",

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from tests.faults import campaign, chaos, crashes, interleavings, nodes
+from tests.faults import campaign, chaos, crashes, interleavings, node_mutants, nodes
 from tests.faults.branches import tried
 from tests.faults.interleavings import CASES
 from tests.faults.lines.cases import CASES as CASES_OF_LINES
@@ -65,6 +65,10 @@ def test_two_handlers_at_one_node_keep_the_promises(name):
 
 def test_each_condition_of_a_node_is_needed():
     assert [mutant.name for mutant in nodes.MUTANTS if caught(mutant) is None] == []
+
+
+def test_what_guards_the_life_of_a_node_is_needed():
+    assert [mutant.name for mutant in node_mutants.MUTANTS if caught(mutant) is None] == []
 
 
 def test_chaos_keeps_the_promises():

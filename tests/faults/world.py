@@ -46,6 +46,7 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
 from slotq_core.operations.bulk import ChangeOutcome, NotReached
 from slotq_core.operations.jobs.batches import NewMember
+from slotq_core.ports.stored import Change
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
@@ -53,6 +54,7 @@ from tests.faults.clients import (
     Container,
     GatedClient,
     LambdaClient,
+    Launches,
     LeaselessStore,
     S3Client,
     SqsClient,
@@ -171,6 +173,7 @@ class World:
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
+        self._tokens = itertools.count(1)
         self._running = 0
         """How many invocations run."""
         store = DynamoStore(self.dynamo, TABLE)
@@ -216,6 +219,20 @@ class World:
             self.accepted.add(name)
             if name not in self.watch.jobs:
                 self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
+
+        self._user(f"submit {name}", ask, tries)
+
+    def submit_for_node(self, name: str, gpus: int = 1, *, tries: int = 3) -> None:
+        """A user's request for GPUs of a node. Admission does not know such requests: a handler
+        that dies in between leaves a job that takes a whole instance."""
+        submission, wanted = parse_submission(json.dumps(request(name)))
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            job = manager.submissions.submit(submission, wanted, submitter="ann").job
+            self.accepted.add(name)
+            if job.attempts == 0 and job.waits and not job.gpus:
+                after = replace(job, gpus=gpus, tenant="tenant")
+                manager._store.decisions.commit([Change(before=job, after=after)])
 
         self._user(f"submit {name}", ask, tries)
 
@@ -483,8 +500,8 @@ class World:
         self.clock.set(max(self.clock.now(), until))
 
     def go_until_over(self, *, hours: float = 3) -> None:
-        """Until every job has ended, its end is handed on and only ticks remain, or a promise is
-        broken."""
+        """Until every job and every node has ended, each end is handed on and only ticks remain, or
+        a promise is broken."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -494,7 +511,9 @@ class World:
         jobs = self.watch.jobs.values()
         quiet = all(due.label == "tick" for due in self._due)
         ended = all(job.terminal and not job.followed for job in jobs)
-        return quiet and ended and not self.watch.openings and not self.ours_live()
+        if not (quiet and ended) or self.watch.openings:
+            return False
+        return not (self.ours_live() or self.watch.nodes())
 
     def forget_retries(self) -> None:
         """Drop all retries and every event that is in flight."""
@@ -585,6 +604,8 @@ class World:
                 lambda: lambdas, "slotq", MessageAlarm(lambda: sqs, WAKES, self.clock)
             ),
             scripts=S3Scripts(clock=self.clock, make_client=lambda: s3),
+            documents=Launches(),
+            new_token=lambda: f"token {next(self._tokens)}",
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:

@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+from hashlib import md5
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
 LETTERS = "https://sqs.us-east-1.amazonaws.com/123456789012/dead-letters"
 WAKES = "https://sqs.us-east-1.amazonaws.com/123456789012/wakes"
+NODES_BUCKET = "slotq-nodes"
 NOW = from_iso("2026-11-20T10:30:00.000Z")
 HOUR = 3_600_000
 
@@ -98,21 +100,35 @@ class FakeEvents:
 
 class FakeS3:
     """Keeps objects by bucket and key. Like S3 it denies what is not there, because the queue may
-    not list."""
+    not list; but for the stack's bucket for nodes."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self.objects: dict[tuple[str, str], bytes] = {}
+        self.calls: list[str] = []
+        """The keys, each time."""
 
     def put_object(self, **request: Any) -> dict[str, Any]:
+        self.calls.append(request["Key"])
+        there = self.objects.get((request["Bucket"], request["Key"]))
+        missing = there is None or request.get("IfMatch") != _etag(there)
+        if ("IfMatch" in request and missing) or ("IfNoneMatch" in request and there is not None):
+            raise ClientError({"Error": {"Code": "PreconditionFailed"}}, "PutObject")
         self.objects[request["Bucket"], request["Key"]] = request["Body"]
         return {}
 
     def get_object(self, **request: Any) -> dict[str, Any]:
+        self.calls.append(request["Key"])
         content = self.objects.get((request["Bucket"], request["Key"]))
         if content is None:
-            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
-        return {"Body": io.BytesIO(content), "LastModified": to_datetime(self._clock.now())}
+            code = "NoSuchKey" if request["Bucket"] == NODES_BUCKET else "AccessDenied"
+            raise ClientError({"Error": {"Code": code}}, "GetObject")
+        at = to_datetime(self._clock.now())
+        return {"Body": io.BytesIO(content), "ETag": _etag(content), "LastModified": at}
+
+
+def _etag(content: bytes) -> str:
+    return f'"{md5(content, usedforsecurity=False).hexdigest()}"'
 
 
 class Account:

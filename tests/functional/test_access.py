@@ -55,6 +55,7 @@ PATCH  /jobs/<name>         404    403    404   200   403    200   200
 DELETE /jobs/<name>         404    403    404   200   403    200   200
 GET    /jobs/<name>/request 404    200    404   whole 200    200   200
 GET    /pools               200    200    200   200   200    200   200
+GET    /nodes               200    200    200   200   200    200   200
 PATCH  /pools/<name>        403    403    403   403   403    403   200
 DELETE /pools/<name>        403    403    403   403   403    403   400
 GET    /limits              200    200    200   200   200    200   200
@@ -74,6 +75,7 @@ GET    /scenario            200    200    200   200   200    200   200
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200
 GET    /me                  200    200    200   200   200    200   200
+POST   /nodes/<pool>/<name>/report 404 404  404   404   404    404   404
 GET    /doctor              403    403    403   403   403    403   200
 POST   /doctor              403    403    403   403   403    403   200
 """
@@ -115,7 +117,7 @@ def called(route: str, by: str | None, job: str = JOB) -> dict[str, Any]:
     }
     query = {"by": ["submitter"]} if route == "GET /usage" else None
     method, path = route.split()
-    full = PATHS.get(path, path).replace("<name>", job)
+    full = PATHS.get(path, path).replace("<pool>", "main").replace("<name>", job)
     return request(method, full, by=by, body=bodies.get(route), query=query)
 
 

@@ -129,6 +129,7 @@ def test_pools_are_shown_with_their_health(account: Account, monkeypatch):
         "learned_until": None,
         "message": "",
         "missing_rights": [],
+        "failed_nodes": [],
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import app
 from tests.functional.account import Account, add_job, forget, sample
+from tests.functional.sharing import request
 
 OPERATOR = sample("set-pool")["requestContext"]["identity"]["userArn"]
 
@@ -226,3 +227,33 @@ def test_the_views_show_the_record_and_change_nothing(account: Account, monkeypa
     for event in ("set-pool", "remove-pool"):
         with pytest.raises(app.Failed, match="NotUnderstood"):
             account.send(event)
+
+
+def test_an_operator_keeps_nodes_and_everybody_sees_them(account: Account):
+    nodes = {"keep": 900, "share": "pool", "vpc": {"subnets": ["a"], "security_groups": ["b"]}}
+    status, told = account.call(set_pool({"nodes": nodes}))
+    assert status == 200, told
+    settings = told["pools"][0]["settings"]["nodes"]
+    assert {key: settings[key] for key in nodes} == nodes
+    assert settings["gpus"] == 8
+    assert account.call(set_pool({"slots": 3}))[1]["pools"][0]["settings"]["nodes"] == settings
+    status, told = account.call(request("GET", "/nodes", by=OPERATOR))
+    assert (status, told) == (200, {"version": 1, "nodes": []})
+    assert account.call(set_pool({"nodes": None}))[1]["pools"][0]["settings"]["nodes"] is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "field"),
+    [
+        ({"keeps": 1}, "nodes.keeps"),
+        ({"keep": -1}, "nodes.keep"),
+        ({"gpus": 65}, "nodes.gpus"),
+        ({"gpus": 4}, "nodes.gpus"),
+        ({"gpu_ids": ["0"]}, "nodes.gpu_ids"),
+        ({"role": "Train"}, "nodes.role"),
+        ({"vpc": {"subnets": ["a"]}}, "nodes.vpc.security_groups"),
+    ],
+)
+def test_wrong_settings_of_nodes_are_named(account: Account, nodes, field):
+    status, told = account.call(set_pool({"nodes": nodes}))
+    assert (status, told["field"]) == (400, field)

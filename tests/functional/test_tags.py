@@ -36,7 +36,7 @@ from tests.functional.test_reports import write
 
 ADA = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 EVE = "arn:aws:sts::123456789012:assumed-role/DataScientist/eve"
-LISTS = ("/jobs", "/pools", "/groups", "/projects", "/quota", "/scenario", "/jobs/job1")
+LISTS = ("/jobs", "/pools", "/groups", "/projects", "/quota", "/scenario", "/nodes", "/jobs/job1")
 
 
 def get(
@@ -89,7 +89,7 @@ def test_the_routes_that_people_look_at_again_and_again_are_tagged() -> None:
     tagged = {route.path for route in ROUTES if route.tagged}
     assert tagged == {
         "/jobs", "/jobs/<name>", "/groups", "/groups/<name>", "/pools", "/projects", "/quota",
-        "/scenario",
+        "/scenario", "/nodes",
     }  # fmt: skip
     assert all(route.method == "GET" for route in ROUTES if route.tagged)
 

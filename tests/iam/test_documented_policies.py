@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 API = "arn:aws:execute-api:eu-west-1:123456789012:a1b2c3d4e5/prod"
 TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table/sagemaker-queue"
 CALLS = {
-    f"{method} {path}": f"{API}/{method}{path.replace('<name>', 'job1')}"
+    f"{method} {path}": f"{API}/{method}{re.sub('<[a-z]+>', 'job1', path)}"
     for path, methods in METHODS.items()
     for method in methods
 }
@@ -28,6 +28,7 @@ LOOKS = {
     "GET /groups",
     "GET /groups/<name>",
     "GET /pools",
+    "GET /nodes",
     "GET /projects",
     "GET /quota",
     "GET /configuration",
@@ -48,7 +49,12 @@ SUBMITS = LOOKS | {
     "PATCH /jobs/<name>",
     "GET /jobs/<name>/request",
 }
-MAY = {"Who looks": LOOKS, "Who submits": SUBMITS, "Who operates": set(CALLS)}
+MAY = {
+    "Who looks": LOOKS,
+    "Who submits": SUBMITS,
+    "Who operates": set(CALLS),
+    "What a node's role may": {"POST /nodes/<pool>/<name>/report"},
+}
 
 
 def statements(page: str, heading: str) -> list[dict[str, Any]]:

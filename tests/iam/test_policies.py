@@ -9,12 +9,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from slotq_core.adapters.deployment_settings import plans_from_environment, roles_from_environment
+from slotq_core.adapters.nodes.documents import S3NodeDocuments
 from slotq_core.api.routes import METHODS
+from slotq_core.model.pools import NodeRules
 from tests.cloudformation import ACCOUNT, Resolver, statements, template
+from tests.contract.keeping_nodes import a_node
 from tests.faults.stories import SCENARIOS, WRONG_ROLE
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
@@ -29,9 +35,13 @@ from tests.iam.recorder import (
     PLAN,
     THROUGH_DYNAMODB,
     VOLUMES,
+    Client,
+    Recorder,
     platform,
 )
 
+NO_PLANE: Any = None
+NODES_BUCKET = "slotq-nodes"
 ROLE = json.loads(sample("add-job")["body"])["RoleArn"]
 CAMPAIGN_ROLE = "arn:aws:iam::123456789012:role/training"
 PARAMETERS = {
@@ -41,6 +51,7 @@ PARAMETERS = {
     "TrainingPlanArns": PLAN,
     "Notifications": "true",
     "NotificationTopicArns": TOPIC,
+    "Nodes": "true",
 }
 MANAGER, DOOR, VIEWS = "QueueManagerRole", "DoorRole", "ViewsRole"
 TELLER = "NotifierRole"
@@ -58,6 +69,9 @@ WIDE = {
     "FindTheStream": "ListStreams knows no narrower resource",
     "ReadParametersForNotifications": "operators name their parameters, below one path",
     "ReadSecretsForNotifications": "operators name their secrets, below one path",
+    "OrderNodes": "each generation of each node has a folder",
+    "ReadReportsOfNodes": "each generation of each node has a folder",
+    "ShipTheAgent": "the file's name is the hash of a release's agent",
     "WriteItsLog": "Lambda names the streams of the group",
 }
 """The statements whose resource has a wildcard, and why it needs one."""
@@ -74,11 +88,34 @@ def calls(request: pytest.FixtureRequest, campaign: Recorders) -> dict[str, set[
         life, views = (request.getfixturevalue(name) for name in ("life", "views"))
         for function, called in (("QueueManager", FUNCTION), ("Door", "slotq-door")):
             theirs = life[function].calls | as_the_queue_s(campaign[function].calls)
-            _RECORDED[f"{function}Role"] = theirs | platform(called)
+            nodes = of_nodes(launches=function == "QueueManager")
+            _RECORDED[f"{function}Role"] = theirs | platform(called) | nodes
         notifier_calls = request.getfixturevalue("notifier_calls").calls
         _RECORDED[TELLER] = notifier_calls | platform(NOTIFIER)
         _RECORDED[VIEWS] = views["Views"].calls | platform("slotq-views")
     return _RECORDED
+
+
+def of_nodes(*, launches: bool) -> set[Call]:
+    """The calls for two nodes, and, where they are launched, for two releases of the agent."""
+    made = Recorder()
+    with mock_aws():
+        s3 = boto3.client("s3", "us-east-1")
+        s3.create_bucket(Bucket=NODES_BUCKET)
+        client = Client(s3, lambda name, body: made.note("s3", name, body, NO_PLANE))
+        documents = S3NodeDocuments(
+            bucket=NODES_BUCKET, route="", lease=60, make_client=lambda: client
+        )
+        for generation in (1, 2):
+            node = a_node(generation=generation)
+            documents.report(node)
+            documents.put_orders(node, b"{}", replaces=None)
+            documents.orders(node)
+            if launches:
+                documents.launch(node, NodeRules())
+    bucket = f"arn:aws:s3:::{NODES_BUCKET}"
+    before = {call("s3:PutObject", f"{bucket}/nodes/agents/{'0' * 64}.py")} if launches else set()
+    return made.calls | before | {call("s3:ListBucket", bucket)}
 
 
 def as_the_queue_s(calls: set[Call]) -> set[Call]:
@@ -332,7 +369,7 @@ def test_the_sample_policy_leaves_the_pools_to_operators():
 
 def test_the_template_has_exactly_the_routes_of_the_api():
     described = {f"{method}{path}" for path, methods in METHODS.items() for method in methods}
-    assert routes() == {route.replace("<name>", "{name}") for route in described}
+    assert routes() == {re.sub("<([a-z]+)>", r"{\1}", route) for route in described}
 
 
 def on_the_page(sid: str) -> dict:

@@ -144,10 +144,19 @@ class World:
                     assert not (job.attempt.node and gone), "its node has ended"
                     held += 0 if job.attempt.node else job.demand.slots
             assert held <= pool.capacity.slots, pool.name
+        for project in self.projects:
+            most = project.limit.get(EVERYWHERE, {}).get("slots")
+            active = [job for job in self.jobs.values() if job.active and job.attempt]
+            held = sum(
+                job.gpus if job.attempt and job.attempt.node else job.demand.slots * GPUS
+                for job in active
+                if job.project == project.name
+            )
+            assert most is None or held <= most * GPUS, (project.name, held)
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, with_projects: bool = False) -> World:
+def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = False) -> World:
     """Nothing runs yet: what a few ticks make of it is the world to look at."""
     pools = tuple(
         Pool(
@@ -164,10 +173,16 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False) -> World:
         ][: draw(st.integers(1, 2))]
     )
     projects: tuple[Project, ...] = ()
-    if with_projects:
+    if with_projects or with_limits:
         quota = partial(draw, st.integers(0, 2))
+        limits = st.sampled_from([{}, {EVERYWHERE: {"slots": 1}}, {EVERYWHERE: {"slots": 2}}])
         projects = tuple(
-            Project(name=name, quota={EVERYWHERE: Demand(slots=quota())}) for name in "ab"
+            Project(
+                name=name,
+                quota={EVERYWHERE: Demand(slots=quota())},
+                limit=draw(limits) if with_limits else {},
+            )
+            for name in "ab"
         )
     jobs = [
         draw(_job(f"j{n:02}", [pool.name for pool in pools], projects=projects))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
@@ -45,6 +46,30 @@ def test_every_job_runs_to_its_end_and_no_gpu_is_given_twice(world: World) -> No
 @given(worlds(with_projects=True))
 def test_the_same_holds_between_projects(world: World) -> None:
     run(world)
+
+
+@given(worlds(with_limits=True))
+def test_no_project_holds_more_than_its_limit_and_its_jobs_run(world: World) -> None:
+    """A job on a node counts its GPUs; all who fit under the limit alone run to their end."""
+    run(world)
+    for job in world.jobs.values():
+        (project,) = (each for each in world.projects if each.name == job.project)
+        most = project.limit.get(EVERYWHERE, {}).get("slots", 9)
+        sizes = [pool.capacity.slots for pool in world.pools if pool.name in job.pools]
+        assert job.terminal or not job.evictable or job.demand.slots > min(most, max(sizes))
+
+
+@given(worlds(with_limits=True))
+def test_under_limits_who_others_are_stopped_for_starts(world: World) -> None:
+    started: set[str] = set()
+    evicted_for: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for.add(each.beneficiary.name)
+            elif isinstance(each, Start):
+                started.add(each.job.name)
+    assert evicted_for <= started
 
 
 @given(worlds())
@@ -99,6 +124,21 @@ def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> No
             for each in planned.decisions:
                 if isinstance(each, Evict) and each.claim.node:
                     _check_on_one_node(each.beneficiary, each)
+        world.tick()
+
+
+@given(worlds(with_projects=True))
+def test_what_people_read_names_jobs_and_never_the_stand_in_of_a_node(world: World) -> None:
+    for _ in range(6):
+        world.settle()
+        snapshot = world.snapshot()
+        for job in snapshot.waiting:
+            planned = plan(snapshot, world.now, job)
+            assert planned.outlook is not None
+            text = repr((planned.outlook, dict(planned.reasons)))
+            assert all(f"/{name}'" not in text for _, name in world.nodes)
+            for spared in planned.outlook.spared:
+                assert {*spared.jobs} <= world.jobs.keys() and spared.sentence()
         world.tick()
 
 

@@ -18,7 +18,8 @@ from slotq_core.policy.lines import Line, WaitingLine, by_user, first_read, in_l
 from slotq_core.policy.plan import Found, Need, Plan
 from slotq_core.ports.stored import World
 from slotq_core.storage.snapshots import stand_in
-from tests.property import test_flow, test_time_sharing
+from tests.property import node_worlds, test_flow, test_time_sharing
+from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.test_everything import worlds
 from tests.property.worlds import NOW, snapshots
 
@@ -136,3 +137,16 @@ def test_bounds_are_enough_where_attempts_are_counted(
         check(everything, now, lambda: data.draw(st.sampled_from(EARLIER)))
 
     simulate(scenario, watch=watch)
+
+
+@given(node_worlds.worlds() | node_worlds.worlds(with_limits=True), st.data())
+def test_bounds_are_enough_where_nodes_run_jobs(
+    world: node_worlds.World, data: st.DataObject
+) -> None:
+    earlier = st.sampled_from(EARLIER if not world.projects else [0])
+    for _ in range(4):
+        check(world.snapshot(), world.now, lambda: data.draw(earlier))
+        alone = plan_from_first_jobs(world.snapshot(), world.now)
+        assert alone.decisions == plan(world.snapshot(), world.now).decisions
+        world.settle()
+        world.tick()

@@ -15,12 +15,20 @@ from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.sharing import NO_SHARING, Settings
 from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.privacy.withholding import as_seen
-from slotq_core.wire.scenario.pages import group_of, health_of, job_of, spending_of, yielded_of
+from slotq_core.wire.scenario.pages import (
+    group_of,
+    health_of,
+    job_of,
+    node_of,
+    spending_of,
+    yielded_of,
+)
 from slotq_core.wire.scenario.views import ScenarioView, scenario_view
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
@@ -28,14 +36,13 @@ SCENARIOS = {path.stem: path for path in sorted(FOLDER.rglob("*.yaml"))}
 MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
-    "submitter", "digest", "version", "depends_on", "followed", "metrics", "gpus", "tenant",
+    "submitter", "digest", "version", "depends_on", "followed", "metrics",
+    "literal_paths", "whole_because",
 }  # fmt: skip
-"""Fields of a job that no decision of the policy rests on; and of nodes, which the queue snapshot
-does not show yet."""
+"""Fields of a job that no decision of the policy rests on."""
 NOT_TOLD_OF_ATTEMPTS = {
     "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
-    "message", "artifact", "checkpoints", "node", "node_generation", "gpu_ids",
-    "node_share",
+    "message", "artifact", "checkpoints", "node_share",
 }  # fmt: skip
 """Fields of an attempt that has ended, and what nobody else may know."""
 
@@ -81,6 +88,7 @@ def test_a_plan_on_what_is_told_is_the_plan(name: str):
             groups=snapshot.groups,
             yields=snapshot.yields,
             spent=snapshot.spent,
+            nodes=snapshot.nodes,
         )
         view = there_and_back(queue)
         told = {job.name: job for job in map(job_of, view.jobs)}
@@ -95,6 +103,7 @@ def test_a_plan_on_what_is_told_is_the_plan(name: str):
             groups=tuple(map(group_of, view.groups)),
             yields=tuple(map(yielded_of, view.yields)),
             spent=spending_of(view.spent),
+            nodes=tuple(map(node_of, view.nodes)),
         )
         assert decided(again, now) == decided(snapshot, now)
 
@@ -114,6 +123,9 @@ JOB = Job(
     preemptible=False,
     min_runtime=1_500,
     retries=2,
+    gpus=2,
+    tenant="a1b2",
+    longest_attempt=60_000,
     project="team",
     group="grid",
     after=("first",),
@@ -147,6 +159,10 @@ JOB = Job(
         pool="p",
         instance_type="ml.p5.48xlarge",
         admitted_at=10,
+        node="n1",
+        node_generation=3,
+        gpu_ids=(0, 2),
+        node_gpus=8,
         waiting_since=11,
         created=True,
         probes=True,
@@ -187,6 +203,37 @@ def test_every_field_of_a_job_is_told_or_needs_not_be():
     assert not same, "a new field: tell it, and give it a value here"
     (told,) = there_and_back(QueueSnapshot(at=0, pools=(), jobs=(), groups=(group,))).groups
     assert group_of(told) == replace(group, sites={}), "no decision rests on these"
+
+
+def test_every_field_of_a_node_that_decisions_rest_on_is_told():
+    node = Node(
+        name="n1",
+        pool="p",
+        generation=3,
+        state=NodeState.DRAINING,
+        tenant="a1b2",
+        project="team",
+        demand=Demand(slots=1, gpus=8),
+        contents=Demand(gpus=8),
+        training_job="",
+        token="",
+        started_at=1_000,
+        created=True,
+        running_since=2_000,
+        idle_since=3_000,
+        leaves_at=4_000,
+    )
+    (told,) = there_and_back(QueueSnapshot(at=0, pools=(), jobs=(), nodes=(node,))).nodes
+    assert node_of(told) == node
+
+
+def test_tenants_of_others_are_told_apart_without_their_keys():
+    theirs = replace(JOB, name="theirs", project="other", tenant="c3d4")
+    queue = QueueSnapshot(at=0, pools=(), jobs=(JOB, replace(JOB, name="own2"), theirs))
+    shown = {job.name: job.tenant for job in as_seen(queue, lambda job: job is not theirs).jobs}
+    own, again, other = shown.values()
+    assert own == again != other
+    assert not {"a1b2", "c3d4"} & {*shown.values()}
 
 
 SHOWN_OF_OTHERS = {"project", "priority_class", "admitted_class", "cause"}

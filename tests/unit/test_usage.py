@@ -10,7 +10,8 @@ import pytest
 from slotq_core.model.attempts import Beneficiary
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.pools import Pool
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.policy.lifecycle.apply import evicted, moved, requeued, started, steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.plan import Evict, RollBack, Start
@@ -147,6 +148,47 @@ def test_an_attempt_from_before_parts_were_recorded_counts_in_its_first_pool():
     assert use_of(job, job.attempt).held == (PartUse("p5", "ml.p5.48xlarge", 4),)
 
 
+def started_on_a_node(pool: Pool, contents: Demand, *gpu_ids: int) -> AttemptUse:
+    """What a job uses that starts on these GPUs of a node."""
+    node = Node(
+        name="n1",
+        pool="p5",
+        generation=1,
+        state=NodeState.READY,
+        tenant="t",
+        contents=contents,
+        training_job="n1",
+        token="",
+        started_at=NOW,
+    )
+    job = a_job(gpus=len(gpu_ids), tenant="t")
+    start = Start(job=job, pool="p5", node=node, gpu_ids=gpu_ids)
+    ((_, after),) = steps(start, {"p5": pool}, NOW)
+    assert after.attempt
+    return use_of(after, after.attempt)
+
+
+def test_an_attempt_on_a_node_uses_its_part_of_the_slot():
+    """Eight jobs of one GPU use what one whole job does, but for fractions of a ms."""
+    totals: Totals = {}
+    window = Window(start=NOW, end=NOW + DAY)
+    for index in range(8):
+        use = started_on_a_node(POOL, Demand(gpus=8), index)
+        assert use.part_of_slot == (1, 8)
+        assert held_slots_view(use).part_of_slot == [1, 8]
+        add_attempt(totals, use, window, until=NOW + 1001)
+    (amounts,) = totals.values()
+    assert amounts.attempts == 8
+    assert abs(amounts.slot_ms - 1001) < 8
+
+
+def test_a_node_says_how_many_gpus_it_has_else_its_pool_does():
+    pool = replace(POOL, capacity=Demand(slots=2, gpus=16), nodes=NodeRules())
+    assert started_on_a_node(pool, Demand(), 0, 1).part_of_slot == (2, 8)
+    assert started_on_a_node(pool, Demand(gpus=4), 0, 1).part_of_slot == (2, 4)
+    assert started_on_a_node(POOL, Demand(), 0, 1).part_of_slot == ()
+
+
 def test_days_are_utc_and_in_order():
     assert day_of(NOW - 1) == "2026-11-19"
     assert day_of(NOW) == "2026-11-20"
@@ -208,6 +250,8 @@ def test_what_is_no_histogram_is_refused(count: int, total: int, buckets: dict[i
         {"admitted_at": -1},
         {"slots": -1},
         {"parts": (PartUse("p", "ml.x", 2), PartUse("q", "ml.y", -1))},
+        {"part_of_slot": (2, 1)},
+        {"part_of_slot": (0, 0)},
     ],
 )
 def test_a_record_that_cannot_be_is_refused(wrong: dict[str, int]):

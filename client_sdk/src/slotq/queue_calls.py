@@ -22,6 +22,7 @@ from slotq_core.wire.document.views import (
 from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MeView
+from slotq_core.wire.views.nodes import NodesView, NodeView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView, UsagePageView, totals_in
 
@@ -36,6 +37,11 @@ class PoolCalls(ConnectedCalls):
     def view(self) -> PoolsView:
         """The pools, with the revision of the configuration."""
         return self._read(PoolsView, "GET", "/pools")
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes of every pool, with the jobs on their GPUs. A job that the caller may not see
+        has no name."""
+        return self._read(NodesView, "GET", "/nodes").nodes
 
     def set(
         self, name: str, settings: Mapping[str, Any], *, revision: int | None = None

@@ -9,6 +9,8 @@ export type Attempt = Schemas["AttemptView"];
 export type AttemptsPage = Schemas["AttemptsPageView"];
 export type HeldSlots = Schemas["HeldSlotsView"];
 export type Pool = Schemas["PoolView"];
+export type KeptNode = Schemas["NodeView"];
+export type JobOnNode = Schemas["NodeJobView"];
 export type Project = Schemas["ProjectView"];
 export type Quota = Schemas["UserQuotaView"];
 export type Reason = Schemas["ReasonView"];
@@ -22,6 +24,7 @@ export type JobsPage = Schemas["QueueView"];
 export type Answers = {
   "/jobs": JobsPage;
   "/pools": Schemas["PoolsView"];
+  "/nodes": Schemas["NodesView"];
   "/attempts": AttemptsPage;
   "/projects": Schemas["ProjectsView"];
   "/quota": Schemas["QuotasView"];

@@ -107,6 +107,7 @@ WORLDS: dict[str, World] = {
             )
         },
     ),
+    "docs/nodes.md": World(pools=(P5,)),
     "docs/notifications.md": World(
         pools=(),
         instead={"slotq local start": "slotq local start --port 0"},
@@ -245,6 +246,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         '"TrainingJobName"': MIGRATION,
     },
     "docs/network.md": {"": AWS},
+    "docs/nodes.md": {
+        "instance_type": FRAGMENT,
+        "--gpus 1": "tests/unit/client/test_submit_command.py submits such jobs",
+    },
     "docs/notifications.md": {
         "aws ssm": AWS,
         "vision-slack": AWS,

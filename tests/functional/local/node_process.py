@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     NodePhase,
     NodeReport,
     OrderedAttempt,
@@ -58,17 +58,87 @@ def python() -> str:
     raise AssertionError("only root may run the Pythons of this machine")
 
 
-class NodeProcess:
+class NodeDocuments:
+    """The orders to one generation of a node, and its reports."""
+
+    def __init__(self, account: Account, name: str, bucket: str) -> None:
+        self.account, self.name, self.bucket = account, name, bucket
+        self.prefix = f"nodes/{name}/1/"
+        self.orders = Orders(node=name, generation=1, number=0, lease_s=60)
+
+    @property
+    def ended(self) -> str:
+        """Why the agent has ended; empty: it runs."""
+        return ""
+
+    def settings(self, **more: str) -> dict[str, str]:
+        """The variables that the queue gives a node."""
+        return {
+            "SLOTQ_NODE": self.name,
+            "SLOTQ_NODE_GENERATION": "1",
+            "SLOTQ_NODE_FOLDER": f"s3://{self.bucket}/{self.prefix}",
+            "SLOTQ_NODE_TOKEN": TOKEN,
+            **more,
+        }
+
+    def order(self, *attempts: OrderedAttempt, **more: Any) -> None:
+        """Write orders with the next number."""
+        number = self.orders.number + 1
+        self.orders = replace(self.orders, number=number, attempts=attempts, **more)
+        self.put_orders(written_orders(self.orders))
+
+    def put_orders(self, content: bytes) -> None:
+        self.account.s3.put_object(
+            Bucket=self.bucket, Key=f"{self.prefix}orders.json", Body=content
+        )
+
+    def report(self) -> NodeReport | None:
+        """The report, its proof checked; None if there is none yet."""
+        try:
+            found = self.account.s3.get_object(Bucket=self.bucket, Key=f"{self.prefix}report.json")
+        except self.account.s3.exceptions.NoSuchKey:
+            return None
+        return read_report(found["Body"].read(), token=TOKEN, node=self.name, generation=1)
+
+    def until_report(self, condition: Any, what: str) -> NodeReport:
+        def holds() -> NodeReport | None:
+            assert not self.ended, self.ended
+            report = self.report()
+            return report if report is not None and condition(report) else None
+
+        try:
+            return self.account.until(holds, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.report()} {self.ended}") from None
+
+    def until_ready(self) -> NodeReport:
+        return self.until_report(lambda report: report.state is NodePhase.READY, "a report")
+
+    def until_attempt(self, name: str, *states: str) -> ReportedAttempt:
+        """Wait until an attempt has one of these states; without states, until it has ended."""
+
+        def reached(report: NodeReport) -> bool:
+            found = [one for one in report.attempts if one.attempt == name]
+            return bool(found) and (found[0].state in states if states else found[0].state.ended)
+
+        report = self.until_report(reached, f"{name} to be {states or 'over'}")
+        return next(one for one in report.attempts if one.attempt == name)
+
+
+class NodeProcess(NodeDocuments):
     """One node. `folder` can be entered by every user: its jobs have users of their own."""
 
     def __init__(self, account: Account, folder: Path, name: str) -> None:
-        self.account, self.folder, self.name = account, folder, name
+        super().__init__(account, name, account.bucket)
+        self.folder = folder
         self.base, self.work = folder / "opt/ml", folder / "work"
-        self.prefix = f"nodes/{name}/1/"
-        self.orders = Orders(node=name, generation=1, number=0, lease_s=60)
         self.process: subprocess.Popen[bytes]
         self.log = folder / "node.log"
         self.command: tuple[str, ...] = (python(), str(AGENT))
+
+    @property
+    def ended(self) -> str:
+        return "" if self.process.poll() is None else self.log.read_text()
 
     def start(self, *before: str, user: int | None = None, **more: str) -> None:
         """Start the agent by a command that runs it (`before`), or as a user without rights."""
@@ -82,11 +152,7 @@ class NodeProcess:
             "PATH": f"{Path(python()).parent}:/usr/bin:/bin",
             "PYTHONPATH": str(PACKAGES),
             **self.account.variables,
-            "SLOTQ_NODE": self.name,
-            "SLOTQ_NODE_GENERATION": "1",
-            "SLOTQ_NODE_FOLDER": f"s3://{self.account.bucket}/{self.prefix}",
-            "SLOTQ_NODE_TOKEN": TOKEN,
-            "SLOTQ_NODE_GPUS": "pretend:8",
+            **self.settings(SLOTQ_NODE_GPUS="pretend:8"),
             "SLOTQ_NODE_BASE": str(self.base),
             "SLOTQ_NODE_WORK": str(self.work),
             "SLOTQ_NODE_POLL": "0.05",
@@ -109,49 +175,6 @@ class NodeProcess:
     def _folders(self) -> list[Path]:
         names = ("model", "checkpoints", "output", "input", "code")
         return [self.base / name for name in names]
-
-    def order(self, *attempts: OrderedAttempt, **more: Any) -> None:
-        """Write orders with the next number."""
-        number = self.orders.number + 1
-        self.orders = replace(self.orders, number=number, attempts=attempts, **more)
-        self.put_orders(written_orders(self.orders))
-
-    def put_orders(self, content: bytes) -> None:
-        self.account.s3.put_object(
-            Bucket=self.account.bucket, Key=f"{self.prefix}orders.json", Body=content
-        )
-
-    def report(self) -> NodeReport | None:
-        """The report, its proof checked; None if there is none yet."""
-        try:
-            content = self.account.read(f"{self.prefix}report.json")
-        except self.account.s3.exceptions.NoSuchKey:
-            return None
-        return read_report(content, token=TOKEN, node=self.name, generation=1)
-
-    def until_report(self, condition: Any, what: str) -> NodeReport:
-        def holds() -> NodeReport | None:
-            assert self.process.poll() is None, self.log.read_text()
-            report = self.report()
-            return report if report is not None and condition(report) else None
-
-        try:
-            return self.account.until(holds, what)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {self.report()} {self.log.read_text()}") from None
-
-    def until_ready(self) -> NodeReport:
-        return self.until_report(lambda report: report.state is NodePhase.READY, "a report")
-
-    def until_attempt(self, name: str, *states: str) -> ReportedAttempt:
-        """Wait until an attempt has one of these states; without states, until it has ended."""
-
-        def reached(report: NodeReport) -> bool:
-            found = [one for one in report.attempts if one.attempt == name]
-            return bool(found) and (found[0].state in states if states else found[0].state.ended)
-
-        report = self.until_report(reached, f"{name} to be {states or 'over'}")
-        return next(one for one in report.attempts if one.attempt == name)
 
     def wait(self, seconds: float = 60.0) -> int:
         return self.process.wait(seconds)

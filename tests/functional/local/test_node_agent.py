@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 import slotq_training
-from slotq_core.wire.nodes import AttemptPhase, EndReason, OrderedAttempt, ReportedAttempt, Suspend
+from slotq_core.wire.nodes.documents import (
+    AttemptPhase,
+    EndReason,
+    OrderedAttempt,
+    ReportedAttempt,
+    Suspend,
+)
 from tests.functional.local.account import Account
 from tests.functional.local.node_process import NodeProcess, attempt, gone, node
 

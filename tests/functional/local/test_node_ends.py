@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     AttemptPhase,
     EndReason,
     NodePhase,
@@ -421,11 +421,11 @@ def test_an_image_with_the_toolkit_runs_its_train(agent: NodeProcess, account: A
 # --- ways to the queue ---
 
 
-def test_reports_go_to_the_route_signed_and_what_they_say_is_the_same(
+def test_news_of_a_report_go_to_the_route_signed_and_without_the_report(
     agent: NodeProcess, account: Account
 ) -> None:
     with serving() as web:
-        agent.start(SLOTQ_NODE_ROUTE=f"{web.url}/prod")
+        agent.start(SLOTQ_NODE_ROUTE=f"{web.url}/prod/nodes/p5/n1/report")
         agent.until_ready()
         account.until(lambda: web.got, "a request")
         web.status = 503
@@ -433,9 +433,9 @@ def test_reports_go_to_the_route_signed_and_what_they_say_is_the_same(
         assert agent.until_attempt("routed").state is AttemptPhase.COMPLETED
         report = agent.until_report(lambda report: report.problems, "a problem")
     assert report.problems == ("the route answers 503",)
-    assert web.got[0].path == f"/prod/nodes/{agent.name}/report"
+    assert web.got[0].path == "/prod/nodes/p5/n1/report"
     assert "/execute-api/aws4_request" in web.got[0].headers["Authorization"]
-    assert json.loads(web.got[0].body)["node"] == agent.name
+    assert {one.body for one in web.got} == {b"{}"}
 
 
 def test_lines_come_with_the_attempts_name_where_the_logs_cannot_be_reached(

@@ -83,6 +83,7 @@ from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views import pools as views
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
 from slotq_core.wire.views.jobs import AttemptView, JobView, QueueView, ReasonView, RequestView
+from slotq_core.wire.views.nodes import NodesView, NodeView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.usage import (
     AttemptsPageView,
@@ -214,6 +215,7 @@ class FakeQueue:
         """The number of submissions that this minute has room for; None: any number."""
         self.person = CALLER
         self.scenario: ScenarioView = fake_scenario()
+        self.nodes: list[NodeView] = []
         self.projects: list[MembershipView] = []
         """The person behind the caller."""
 
@@ -244,6 +246,7 @@ class FakeQueue:
             "/usage": lambda: self._usage(query),
             "/attempts": lambda: self._attempts(query),
             "/limits": lambda: self._limits(method, body),
+            "/nodes": lambda: NodesView(nodes=self.nodes),
             "/scenario": lambda: self.scenario,
             "/version": lambda: AboutView(
                 slotq=self.release, caller=CALLER, dry_runs=self.dry_runs

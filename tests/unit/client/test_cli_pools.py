@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from slotq.cli.app import App
 from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
+from slotq_core.model.pools import FailedNodes
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views.pools import PoolsView, PoolView
@@ -58,6 +59,20 @@ def test_pools_are_shown_with_their_health(slotq, queue, words):
     said = PoolsView.model_validate_json(slotq(*words, "--json").output)
     assert said.pools == queue.pools
     assert slotq("--json", *words).output == slotq(*words, "--json").output
+
+
+def test_images_that_could_not_be_nodes_are_shown(slotq, queue):
+    at = from_iso("2026-11-20T10:31:00.000Z")
+    failed = (
+        FailedNodes(tenant="t", image="repo:1", since=0, not_before=at, message="no\nboto3"),
+        FailedNodes(tenant="0123abcd", since=0, not_before=at),
+    )
+    queue.pools[0] = pool_view("p5", health={"failed_nodes": failed})
+    _, first, _ = slotq("pools").output.splitlines()
+    assert first.rstrip().endswith(
+        "no node with image repo:1 got ready, next try at 11-20 10:31:00: no boto3; "
+        "no node of tenant 0123abcd got ready, next try at 11-20 10:31:00"
+    )
 
 
 def test_how_long_scripts_are_asked_to_release_their_slots_is_shown_where_a_pool_asks(slotq, queue):

@@ -107,6 +107,7 @@ LINES = [
     "pools resume p5",
     "pools remove p4",
     "pools history",
+    "nodes --pool p5",
     "projects",
     "projects list",
     "projects show nlp",

@@ -309,3 +309,28 @@ def test_what_the_sites_overrule_of_a_request_is_warned_of(submit, queue, folder
         f"warning: the tag slotq:pools {where} at server, site-1",
         f"warning: the tag slotq:demand {where} at site-1",
     ]
+
+
+def test_a_site_in_a_pool_with_nodes_asks_for_gpus_of_a_node(submit, queue, folder, tmp_path):
+    queue.pools = [
+        pool_view("server"),
+        pool_view("site-1", nodes={}),
+        pool_view("site-2", nodes={}),
+        pool_view("site-3"),
+    ]
+    spec = {
+        "site-1": {"num_gpus": 2, "mem_per_gpu": "16G"},
+        "site-2": {"num_gpus": 16},
+        "site-3": {"num_gpus": 2},
+    }
+    (tmp_path / "job/meta.json").write_text(json.dumps({**META, "resource_spec": spec}))
+    assert submit(folder).exit_code == 0
+    tags = {
+        name: {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+        for name, request in queue.requests.items()
+    }
+    assert tags["fed-site-1"]["slotq:gpus"] == "2"
+    assert tags["fed-site-1"]["slotq:demand"] == "mem_per_gpu_in_GiB=16"
+    for site in ("site-2", "site-3"):  # More than an instance has; a pool without nodes.
+        assert "slotq:gpus" not in tags[f"fed-{site}"]
+        assert tags[f"fed-{site}"]["slotq:demand"].startswith("num_gpus=")

@@ -121,7 +121,9 @@ def test_fit_submits_to_the_queue_and_returns(session, queue, aws, said):
 
 
 def test_the_estimators_tag_overrides_the_session(session, queue):
-    made = session(priority=5, pools=["p5", "p4"], preemptible=False, min_runtime=60, retries=1)
+    made = session(
+        priority=5, pools=["p5", "p4"], preemptible=False, min_runtime=60, retries=1, gpus=2
+    )
     estimator(made, tags=[{"Key": "priority", "Value": "9"}]).fit(job_name="job1", wait=False)
     assert tags_of(queue.requests["job1"]) == {
         "priority": "9",
@@ -129,6 +131,7 @@ def test_the_estimators_tag_overrides_the_session(session, queue):
         "slotq:preemptible": "false",
         "slotq:min-runtime": "60",
         "slotq:retries": "1",
+        "slotq:gpus": "2",
     }
 
 

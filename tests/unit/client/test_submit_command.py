@@ -384,3 +384,27 @@ def test_a_file_that_the_command_names_and_the_archive_lacks_is_warned_of(submit
     left_out = "warning: the command names conf/a.yaml, which is not packed: .gitignore leaves it"
     assert left_out in done.stderr
     assert done.stderr.count("warning:") == 2
+
+
+def test_a_pool_with_nodes_may_have_image_and_role_for_a_job(submit, queue):
+    queue.pools = [pool_view("p5", nodes={"image": "pool:1", "role": ROLE}), pool_view("p4")]
+    bare = {"image": None, "role": None}
+    words = ("--gpus", "1", "--dry-run", "--", "python", "train.py")
+    request = json.loads(submit(*words, **bare).stdout)
+    assert "RoleArn" not in request
+    assert "TrainingImage" not in request["AlgorithmSpecification"]
+    assert {"Key": "slotq:gpus", "Value": "1"} in request["Tags"]
+    request = json.loads(submit(*words, **bare, instance_type="ml.p5.48xlarge").stdout)
+    assert "RoleArn" not in request
+    request = json.loads(submit(*words).stdout)
+    assert (request["RoleArn"], request["AlgorithmSpecification"]["TrainingImage"]) == (
+        SETTINGS["role"],
+        SETTINGS["image"],
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("--gpus", "1")])
+def test_without_gpus_or_nodes_an_image_is_needed(submit, words):
+    done = submit(*words, "--", "python", "train.py", image=None)
+    assert done.exit_code == ExitCode.USAGE
+    assert "image is not set" in done.stderr

@@ -33,7 +33,7 @@ class FakeAws(agent.Aws):
         self.reads: list[dict[str, Any]] = []
         self.reports: list[bytes] = []
         self.posted: list[tuple[str, bytes]] = []
-        self.answer: tuple[int, bytes] | Exception = (200, b"{}")
+        self.answer: int | Exception = 200
 
     def get_object(self, **asked: Any) -> dict[str, Any]:
         self.reads.append(asked)
@@ -51,7 +51,7 @@ class FakeAws(agent.Aws):
             raise self.refuses_with
         self.reports.append(asked["Body"])
 
-    def post(self, url: str, body: bytes) -> tuple[int, bytes]:
+    def post(self, url: str, body: bytes) -> int:
         self.posted.append((url, body))
         if isinstance(self.answer, Exception):
             raise self.answer

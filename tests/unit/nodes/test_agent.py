@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters import nodes
-from slotq_core.wire.nodes import Orders, written_orders
+from slotq_core.wire.nodes.documents import Orders, written_orders
 from tests.unit.nodes.agent import FakeClock, Refusal, agent, finished_node, make_node
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="files of several users")
@@ -153,37 +153,41 @@ def test_a_report_that_nobody_takes_renews_nothing(tmp_path: Path) -> None:
     assert node.link.told == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "refuses", "accepted"),
-    [
-        ((200, b"{}"), False, True),
-        ((200, b"{}"), True, True),
-        ((403, b"no"), False, True),
-        ((301, b""), True, False),
-        (OSError("no route"), False, True),
-        (OSError("no route"), True, False),
-    ],
-)
-def test_either_way_renews_the_lease(
-    tmp_path: Path, answer: Any, refuses: bool, accepted: bool
-) -> None:
-    node = make_node(tmp_path, SLOTQ_NODE_ROUTE="https://queue/prod/")
+ROUTE = "https://queue/prod/nodes/p5/node/report"
+
+
+@pytest.mark.parametrize("answer", [200, 403, OSError("no route")], ids=str)
+def test_s3_alone_renews_the_lease(tmp_path: Path, answer: Any) -> None:
+    node = make_node(tmp_path, SLOTQ_NODE_ROUTE=ROUTE)
     node.aws.answer = answer
-    node.aws.refuses_with = Refusal("SlowDown", 503) if refuses else None
-    assert node.report() is accepted
-    ((url, _),) = node.aws.posted
-    assert url == "https://queue/prod/nodes/node/report"
-    assert len(node.link.told) == accepted
+    assert node.report()
+    assert node.aws.posted == [(ROUTE, b"{}")]
+    assert len(node.link.told) == 1
+    node.changed()
+    node.aws.refuses_with = Refusal("SlowDown", 503)
+    assert not node.report()
+    assert len(node.aws.posted) == len(node.link.told) == 1
+
+
+def test_the_route_is_called_for_news_alone(tmp_path: Path) -> None:
+    node = make_node(tmp_path, SLOTQ_NODE_ROUTE=ROUTE)
+    for _ in range(3):
+        assert node.report()
+    assert len(node.aws.posted) == 1
+    node.changed()
+    for _ in range(3):
+        assert node.report()
+    assert len(node.aws.posted) == 2
 
 
 def test_a_route_that_never_answers_makes_no_news_each_time(tmp_path: Path) -> None:
-    node = make_node(tmp_path, SLOTQ_NODE_ROUTE="https://queue")
+    node = make_node(tmp_path, SLOTQ_NODE_ROUTE=ROUTE)
     for n in range(3):
         node.aws.answer = OSError(f"no route at 0x{n}")
         node.report()
     node.report()
-    assert node._moves == 1
-    assert node.document()["problems"] == ["the route does not answer: no route at 0x2"]
+    assert (node._moves, len(node.aws.posted)) == (1, 2)
+    assert node.document()["problems"] == ["the route does not answer: no route at 0x1"]
 
 
 def test_an_attempt_that_has_ended_is_reported_until_no_orders_list_it(tmp_path: Path) -> None:
@@ -195,13 +199,6 @@ def test_an_attempt_that_has_ended_is_reported_until_no_orders_list_it(tmp_path:
     node.obey(orders(number=7, attempts=[{"attempt": "job-1", "job": "job", "number": 1}]))
     assert node.document()["attempts"] == []
     assert "it does not run again" in node.document()["problems"][-1]
-
-
-def test_an_answer_that_names_newer_orders_has_them_read_at_once(tmp_path: Path) -> None:
-    node = make_node(tmp_path, SLOTQ_NODE_ROUTE="https://queue")
-    node.aws.answer = (202, b'{"orders":3}')
-    node.report()
-    assert node._poll_now.is_set()
 
 
 class Kernel:
@@ -419,6 +416,7 @@ def test_gpus_are_found_listed_or_pretended() -> None:
         ("sh: 1: cannot create /opt/ml/x: Permission denied", True),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/x'", True),
         ("Permission denied: '/opt/mlx'", False),
+        ("Permission denied: '/opt/ml/node/jobs/one/ml/x'", False),  # The job's own.
         ("/opt/ml\nPermission denied: '/x'", False),
         ("all is well below /opt/ml", False),
     ],
@@ -426,15 +424,18 @@ def test_gpus_are_found_listed_or_pretended() -> None:
 def test_what_shows_that_a_script_names_the_nodes_folder(
     tmp_path: Path, text: str, named: bool
 ) -> None:
-    assert make_node(tmp_path).machine.names_base(text) is named
+    machine = make_node(tmp_path).machine
+    machine._work = Path("/opt/ml/node")
+    assert machine.names_base(text) is named
 
 
-def test_the_nodes_folder_is_closed_to_jobs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("has_uids", "left"), [(True, 0o755), (False, 0o555)])
+def test_the_nodes_folder_is_closed_to_jobs(tmp_path: Path, *, has_uids: bool, left: int) -> None:
     (tmp_path / "ml/model").mkdir(parents=True)
     (tmp_path / "ml/model").chmod(0o777)
-    assert agent.lock_base(tmp_path / "ml") == ""
-    assert (tmp_path / "ml/model").stat().st_mode & 0o022 == 0
-    assert agent.lock_base(tmp_path / "absent") == ""
+    assert agent.lock_base(tmp_path / "ml", has_uids=has_uids) == ""
+    assert (tmp_path / "ml/model").stat().st_mode & 0o777 == left
+    assert agent.lock_base(tmp_path / "absent", has_uids=has_uids) == ""
 
 
 def test_a_report_that_is_too_large_loses_what_is_long(tmp_path: Path) -> None:

@@ -67,6 +67,13 @@ def runs(name: str, since: int, pool: str = "p", **fields: Any) -> Job:
     return replace(waits(name, **fields), state=JobState.RUNNING, attempt=attempt, attempts=1)
 
 
+def on_a_node(job: Job, gpus: int, of: int) -> Job:
+    """The running job with GPUs of a node in place of a slot."""
+    ids = tuple(range(gpus))
+    attempt = replace(job.attempt, node="n1", node_generation=1, gpu_ids=ids, node_gpus=of)
+    return replace(job, attempt=attempt, gpus=gpus, tenant="t")
+
+
 def world(
     *projects: Project,
     active: tuple[Job, ...] = (),
@@ -103,6 +110,18 @@ def test_what_is_spent_is_what_ended_and_what_runs_within_the_month() -> None:
     assert (found["a"].spent, found["a"].held) == ((1 + 6 + 10) * HOUR, 4)
     assert (found["b"].spent, found["b"].held) == (HOUR, 1)
     assert {each.resets_at for each in found.values()} == {NEXT}
+
+
+def test_a_job_on_a_node_spends_its_part_of_the_slot() -> None:
+    """One GPU of eight, two of four and a whole instance spend 1.625 slot-hours an hour."""
+    active = (
+        on_a_node(runs("a1", NOW - 2 * HOUR), 1, 8),
+        on_a_node(runs("a2", NOW - 2 * HOUR), 2, 4),
+        runs("a3", NOW - 2 * HOUR),
+    )
+    (found,) = budgets_of(world(project("a"), active=active), NOW).values()
+    assert (found.spent, found.held / found.per) == (2 * 1.625 * HOUR, 1.625)
+    assert found.reaches(found.spent + 13 * HOUR, NOW) == NOW + 8 * HOUR
 
 
 @pytest.mark.parametrize("now", [MONTH - 1, NEXT])

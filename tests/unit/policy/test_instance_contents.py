@@ -9,7 +9,7 @@ import pytest
 
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.admission.groups import check_gang
-from slotq_core.admission.instance_contents import (
+from slotq_core.admission.instances.instance_contents import (
     contained,
     counting,
     declared,

@@ -12,6 +12,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.policy.lines import Line, in_lines
+from slotq_core.storage.snapshots import stand_in
 
 JOB = Job(
     name="a", state=JobState.PENDING, priority=1, entry_time=5, demand=Demand(slots=1), pools=("p",)
@@ -72,6 +73,9 @@ OTHERWISE: dict[str, object] = {
     "version": 1,
     "gpus": 2,
     "tenant": "a1b2",
+    "longest_attempt": 1,
+    "literal_paths": True,
+    "whole_because": ("spot",),
 }
 """A different value for each field of a job."""
 
@@ -107,7 +111,7 @@ def test_the_longest_session_fits_into_a_lines_key():
     pools = tuple(f"pool-{number:02}" for number in range(MAX_POOLS_PER_JOB))
     wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
     wide = replace(wide, line_by_user=True, priority_class="C" * 63, refused_in=pools)
-    wide = replace(wide, gpus=16, tenant="a" * 16)
+    wide = replace(wide, gpus=16, tenant="a" * 16, longest_attempt=28 * 86_400_000)
     key = Line.of(wide, by_user=True).key
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
@@ -126,6 +130,7 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"line_by_user": True, "person": "ann", "role": "arn", "priority_class": "HIGH"},
         {"refused_in": ("p",)},
         {"gpus": 2, "tenant": "a1b2"},
+        {"gpus": 2, "tenant": "a1b2", "longest_attempt": 60_000},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
     ],
 )
@@ -133,6 +138,11 @@ def test_a_lines_key_is_read_back(fields: dict[str, object]):
     line = Line.of(replace(JOB, **fields))
     assert Line.parse(line.key) == line
     assert Line.parse(line.key).key == line.key
+
+
+def test_a_stand_in_fits_the_same_nodes_as_the_jobs_of_its_line():
+    line = Line.of(replace(JOB, gpus=2, tenant="a1b2", longest_attempt=60_000))
+    assert Line.of(stand_in(line, 1, entry_time=0)) == line
 
 
 def test_a_line_is_in_policy_order():

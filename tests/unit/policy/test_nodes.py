@@ -10,16 +10,23 @@ import pytest
 
 from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import NodeRules, Pool, PoolState
+from slotq_core.model.pools import FailedNodes, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.reasons import outlook
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.share_status import share_statuses
+from slotq_core.policy.lifecycle.pool_health import LONGEST_WITHOUT_NODES
 from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
+from slotq_core.policy.state.nodes.node_requests import instances
+from slotq_core.timestamps import FAR_OFF
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
+HOUR = 3_600_000
 RULES = NodeRules(gpus=4, keep=60_000)
 
 
@@ -27,8 +34,15 @@ def nodes_pool(slots: int = 2, rules: NodeRules | None = RULES, **fields: Any) -
     return pool(slots=slots, nodes=rules, **fields)
 
 
-def node(name: str = "n1", *, tenant: str = "t", idle: int | None = None, **fields: Any) -> Node:
-    """A ready node; `idle`: for how long (ms)."""
+def node(
+    name: str = "n1",
+    *,
+    tenant: str = "t",
+    idle: int | None = None,
+    ran: int = 900_000,
+    **fields: Any,
+) -> Node:
+    """A ready node; `idle` and `ran`: for how long (ms)."""
     state = fields.pop("state", NodeState.READY)
     return Node(
         name=name,
@@ -40,9 +54,9 @@ def node(name: str = "n1", *, tenant: str = "t", idle: int | None = None, **fiel
         contents=Demand(gpus=4),
         training_job=f"node-{name}",
         token="",
-        started_at=NOW - 1_000_000,
+        started_at=NOW - ran - 100_000,
         created=True,
-        running_since=None if state is NodeState.STARTING else NOW - 900_000,
+        running_since=None if state is NodeState.STARTING else NOW - ran,
         idle_since=None if idle is None else NOW - idle,
         **fields,
     )
@@ -116,10 +130,53 @@ def quota(name: str, slots: int, **fields: Any) -> Project:
     return Project(name=name, quota={EVERYWHERE: Demand(slots=slots)}, **fields)
 
 
+def failed(tenant: str, until: int) -> PoolHealth:
+    """The health of a pool in which no node starts for the tenant until then."""
+    nodes = FailedNodes(tenant=tenant, since=NOW - 9, not_before=until)
+    return PoolHealth(failed_nodes=(nodes,))
+
+
+def limited(name: str, most: int, resource: str = "slots") -> Project:
+    return Project(name=name, quota=NO_QUOTA, limit={EVERYWHERE: {resource: most}})
+
+
+NO_QUOTA = {EVERYWHERE: Demand()}
 LOW = on(runs("low"))
 FULL = tuple(on(runs(f"r{n}"), first=n) for n in range(4))
 
 CASES = [
+    Case(
+        sentence="where its image could not run a node, it takes a whole instance for a while",
+        pools=(nodes_pool(health=failed("t", NOW + 5)),),
+        waiting=(asks("a"), asks("b"), asks("c")),
+        decided=["start a", "start b"],
+        wake_at=NOW + 5,
+    ),
+    Case(
+        sentence="another tenant's nodes start all the same",
+        pools=(nodes_pool(health=failed("u", NOW + 5)),),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
+    Case(
+        sentence="a node that is there is used, whatever has become of another",
+        pools=(nodes_pool(health=failed("t", NOW + 5)),),
+        nodes=(node(idle=10),),
+        waiting=(asks("a"),),
+        decided=["start a on n1 0"],
+    ),
+    Case(
+        sentence="then a node starts again",
+        pools=(nodes_pool(health=failed("t", NOW)),),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
+    Case(
+        sentence="a time that a wrong clock has set keeps no node from starting",
+        pools=(nodes_pool(health=failed("t", NOW + LONGEST_WITHOUT_NODES + FAR_OFF + 1)),),
+        waiting=(asks("a"),),
+        decided=["begin node-1 for a"],
+    ),
     Case(
         sentence="without a node of its tenant, a node starts for it",
         waiting=(asks("a"),),
@@ -215,6 +272,154 @@ CASES = [
         active=(LOW,),
         waiting=(asks("a"),),
         waits={"a": reasons.PoolClosed},
+    ),
+    # Limits of projects.
+    Case(
+        sentence="a project's limit counts the GPUs of its jobs on nodes, not the nodes",
+        pools=(nodes_pool(4),),
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a"), gpus=2),),
+        waiting=(
+            asks("b", 2, tenant="u", project="a"),
+            asks("c", tenant="u", project="a"),
+        ),
+        projects=(limited("a", 1),),
+        decided=["begin node-1 for b"],
+        waits={"c": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="it keeps a job back also where a node has free GPUs",
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")), runs("whole", project="a")),
+        waiting=(asks("b", project="a"),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="it counts the resources of the instance alike",
+        pools=(replace(nodes_pool(2), capacity=Demand(slots=2, gpus=8)),),
+        nodes=(node(project="a"),),
+        active=(replace(on(runs("r", project="a"), gpus=2), demand=Demand(slots=1, gpus=4)),),
+        waiting=(
+            replace(asks("b", project="a"), demand=Demand(slots=1, gpus=4)),
+            replace(asks("c", project="a"), demand=Demand(slots=1, gpus=4)),
+        ),
+        projects=(limited("a", 3, "gpus"),),
+        decided=["start b on n1 2"],
+        waits={"c": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="under it lower ranks on one node are evicted, though GPUs are free there",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=3),
+            on(runs("low", project="a"), "n2"),
+        ),
+        waiting=(asks("b", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        decided=["evict low for b at n2"],
+    ),
+    Case(
+        sentence="not if they hold too little",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=3),
+            on(runs("low", project="a"), "n2"),
+        ),
+        waiting=(asks("b", 2, project="a", priority=5),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="who others are evicted for waits until they have stopped",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=3),
+            on(stops("low", project="a"), "n2"),
+        ),
+        waiting=(claims("b", 1, "n2", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.NodeComing},
+    ),
+    Case(
+        sentence="a claim that a lower limit forbids is given up",
+        nodes=(node(project="a"), node("n2", project="a")),
+        active=(
+            on(runs("high", project="a", priority=9), gpus=4),
+            on(stops("low", project="a"), "n2"),
+        ),
+        waiting=(claims("b", 1, "n2", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        decided=["drop b"],
+    ),
+    Case(
+        sentence="evicted with their node, jobs give only what they hold themselves",
+        pools=(nodes_pool(3),),
+        nodes=(node(project="a"),),
+        active=(on(runs("low", project="a")), runs("whole", project="a", priority=9)),
+        waiting=(waits("b", project="a", priority=5),),
+        projects=(limited("a", 1),),
+        waits={"b": reasons.HoldingLimit},
+    ),
+    Case(
+        sentence="where a project may not exceed its quota, that counts whole nodes",
+        pools=(nodes_pool(4),),
+        nodes=(node(project="a"),),
+        active=(on(runs("r", project="a")),),
+        waiting=(asks("b", tenant="u", project="a"), asks("c", project="a")),
+        projects=(quota("a", 1, over_quota=False, limit={EVERYWHERE: {"slots": 3}}),),
+        decided=["start c on n1 1"],
+        waits={"b": reasons.HoldingLimit},
+    ),
+    # How long a node lasts.
+    Case(
+        sentence="no job starts on a node that ends before the job has to",
+        nodes=(node(ran=100 * HOUR, leaves_at=NOW + HOUR),),
+        active=(LOW,),
+        waiting=(asks("a", longest_attempt=2 * HOUR), asks("b", longest_attempt=HOUR)),
+        decided=["begin node-1 for a", "start b on n1 1"],
+    ),
+    Case(
+        sentence="a job that does not say how long it may run may run for a day",
+        nodes=(
+            node(ran=100 * HOUR, leaves_at=NOW + 24 * HOUR),
+            node("n2", ran=100 * HOUR, leaves_at=NOW + 24 * HOUR - 1),
+        ),
+        active=(LOW, on(runs("low2"), "n2", gpus=2)),
+        waiting=(asks("a"),),
+        decided=["start a on n1 1"],
+    ),
+    Case(
+        sentence="one that may run for longer than any node needs half a node's life",
+        pools=(nodes_pool(1),),
+        nodes=(node(leaves_at=NOW + 900_000),),
+        active=(LOW,),
+        waiting=(asks("a", longest_attempt=1000 * HOUR),),
+        decided=["start a on n1 1"],
+    ),
+    Case(
+        sentence="and waits for another node where less is left",
+        pools=(nodes_pool(1),),
+        nodes=(node(leaves_at=NOW + 899_998),),
+        active=(LOW,),
+        waiting=(asks("a", longest_attempt=1000 * HOUR),),
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="nothing is evicted on a node that does not last for the job",
+        pools=(nodes_pool(1),),
+        nodes=(node(ran=100 * HOUR, leaves_at=NOW + HOUR),),
+        active=(on(runs("low"), gpus=4),),
+        waiting=(asks("a", priority=1, longest_attempt=2 * HOUR),),
+        decided=["evict low for a at p with n1"],
+    ),
+    Case(
+        sentence="a claim to the node holds until it leaves",
+        pools=(nodes_pool(1),),
+        nodes=(node(ran=100 * HOUR, leaves_at=NOW + HOUR),),
+        active=(LOW,),
+        waiting=(claims("a", 2, longest_attempt=2 * HOUR),),
+        decided=["start a on n1 1,2"],
     ),
     # Ends.
     Case(
@@ -489,6 +694,132 @@ def test_rule(case: Case):
         assert isinstance(planned.reasons[name], kind), planned.reasons[name]
     if case.wake_at is not None:
         assert planned.wake_at == case.wake_at
+
+
+def outlook_of(name: str, **world: Any) -> outlook.Outlook:
+    world = {"pools": (nodes_pool(1),), "nodes": (node(),), **world}
+    snapshot = Snapshot(**world)
+    asked = next(job for job in snapshot.waiting if job.name == name)
+    found = plan(snapshot, NOW, asked).outlook
+    assert found is not None
+    return found
+
+
+def test_the_outlook_counts_the_gpus_of_a_node_and_names_the_jobs_there() -> None:
+    found = outlook_of(
+        "a",
+        active=(
+            on(runs("same")),
+            on(runs("fixed", preemptible=False), first=1),
+            on(stops("gone"), first=2),
+        ),
+        waiting=(asks("a", 3),),
+    )
+    assert found.rooms == (
+        outlook.Room(pool="p", needed=3, free=1, coming=1, missing=1, resource="gpus"),
+    )
+    assert [spared.sentence() for spared in found.spared] == [
+        "gone holds 1 GPU on nodes of pool p: already stopping",
+        "same holds 1 GPU on nodes of pool p: of equal or higher priority",
+        "fixed holds 1 GPU on nodes of pool p: not preemptible",
+    ]
+
+
+def test_lower_ranks_on_two_nodes_do_not_add_up() -> None:
+    found = outlook_of(
+        "a",
+        pools=(nodes_pool(2),),
+        nodes=(node(), node("n2")),
+        active=(
+            on(runs("low"), gpus=2),
+            on(runs("high", priority=9), first=2, gpus=2),
+            on(runs("low2"), "n2", gpus=2),
+            on(runs("high2", priority=9), "n2", first=2, gpus=2),
+        ),
+        waiting=(asks("a", 3, priority=5),),
+    )
+    would = next(each for each in found.spared if isinstance(each, outlook.WouldNotHelp))
+    assert (would.jobs, would.gpus, would.missing) == (("low", "low2"), 4, 3)
+
+
+def test_a_job_that_waits_for_a_node_waits_for_no_eviction() -> None:
+    found = outlook_of(
+        "a", active=(on(stops("s"), gpus=3), on(runs("r"), first=3)), waiting=(asks("a", 2),)
+    )
+    assert (found.spared, found.times) == ((), ())
+    assert [(room.coming, room.missing) for room in found.rooms] == [(3, 0)]
+
+
+def test_jobs_of_a_node_are_named_to_a_job_that_takes_instances() -> None:
+    found = outlook_of("a", active=(LOW, on(runs("low2"), first=1, gpus=2)), waiting=(waits("a"),))
+    (spared,) = found.spared
+    assert spared.sentence() == "low, low2 hold 1 slot of pool p: of equal or higher priority"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "left", "needed"),
+    [
+        ({1: 60}, [], 15),
+        ({1: 60}, [3, 4], 14),
+        ({3: 5}, [], 5),
+        ({3: 2, 1: 2}, [], 2),
+        ({4: 1, 2: 3, 1: 3}, [], 4),
+        ({2: 2, 1: 1}, [3, -1], 1),
+        ({}, [2], 0),
+    ],
+)
+def test_how_many_nodes_of_four_gpus_jobs_need(
+    sizes: dict[int, int], left: list[int], needed: int
+) -> None:
+    assert instances(sizes, left, 4) == needed
+
+
+@pytest.mark.parametrize(
+    ("active", "waiting", "asked"),
+    [
+        ((), tuple(asks(f"a{n}", project="a") for n in range(9)), 3),
+        ((on(runs("r", project="a")),), tuple(asks(f"a{n}", project="a") for n in range(3)), 0),
+        ((on(runs("r", project="a")),), tuple(asks(f"a{n}", project="a") for n in range(4)), 1),
+        ((), (asks("a", project="a"), asks("b", project="a", tenant="u")), 2),
+        ((), (asks("a", project="a"), waits("whole", project="a")), 2),
+        ((on(runs("r", project="a")),), (claims("a", 2, project="a"),), 0),
+    ],
+    ids=["packed", "beside a job", "beyond it", "two tenants", "whole", "claims"],
+)
+def test_waiting_jobs_ask_for_the_instances_they_would_need(
+    active: tuple[Job, ...], waiting: tuple[Job, ...], asked: int
+) -> None:
+    world = Snapshot(
+        pools=(nodes_pool(5),),
+        nodes=(node(project="a"),) if active else (),
+        active=active,
+        waiting=waiting,
+        projects=(quota("a", 0),),
+    )
+    (status,) = share_statuses(world, NOW)
+    assert (status.held, status.waiting) == (len(active), asked)
+
+
+def test_members_of_a_gang_ask_for_an_instance_each() -> None:
+    world = Snapshot(
+        pools=(nodes_pool(5),),
+        waiting=(asks("a", project="a", group="g"), asks("b", project="a", group="g")),
+        groups=(Group(name="g", members=("a", "b")),),
+        projects=(quota("a", 0),),
+    )
+    (status,) = share_statuses(world, NOW)
+    assert status.waiting == 2
+
+
+def test_a_request_is_the_same_before_and_behind_the_rest_of_a_line() -> None:
+    world = Snapshot(
+        pools=(nodes_pool(5),),
+        waiting=(asks("a", project="a"),),
+        behind={"a": 8},
+        projects=(quota("a", 0),),
+    )
+    (status,) = share_statuses(world, NOW)
+    assert status.waiting == 3
 
 
 def test_jobs_of_a_node_that_cannot_be_read_are_left_alone():

@@ -270,7 +270,10 @@ def test_the_table_has_an_unknown_key_for_every_section():
         assert "sellotape" not in section.keys(), name  # noqa: SIM118
 
 
+WRONG_POOL = "pools: [{name: p, capacity: 1, nodes: {gpus: 8, "
 WRONG_ENTRY = {
+    "pools.nodes": f"{WRONG_POOL}sellotape: 1}}}}]\n",
+    "pools.nodes.vpc": f"{WRONG_POOL}vpc: {{sellotape: 1}}}}}}]\n",
     "scheduler": "scheduler: {sellotape: 1}\n",
     "people": "people: {sellotape: 1}\n",
     "sharing": "sharing: {sellotape: 1}\n",
@@ -282,7 +285,8 @@ WRONG_ENTRY = {
 @pytest.mark.parametrize("section", [name for name in SECTIONS if name != "pools"])
 def test_an_unknown_key_is_refused_in_every_section(tmp_path, section):
     path = tmp_path / "s.yaml"
-    path.write_text(POOL + WRONG_ENTRY.get(section, f"{section}: [{{sellotape: 1}}]\n"))
+    text = WRONG_ENTRY.get(section, f"{section}: [{{sellotape: 1}}]\n")
+    path.write_text(text if text.startswith("pools:") else POOL + text)
     with pytest.raises(ScenarioError, match=r"sellotape: there is no such key"):
         load(path)
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slotq.errors import ScenarioError
 from slotq.simulate import Record, Scenario, load, simulate
-from slotq_core.model.nodes import NodeState
-from slotq_core.model.snapshot import Snapshot
+from slotq.simulate.run.simulated_nodes import SimulatedNodes
+from slotq.simulate.whatif import ForecastInput, forecast
+from slotq.simulate.whatif.forecast import NODE_START, Runtimes
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.callers import NO_LIMITS
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import NodeRules, Pool
+from slotq_core.model.sharing import NO_SHARING, Settings
+from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.policy.plan import Plan
+from slotq_core.wire.scenario.views import scenario_view
 
 NODES = {"gpus": 8, "keep": 600, "start_seconds": 180}
 
@@ -104,3 +115,99 @@ def test_a_job_with_gpus_takes_no_slots_and_runs_on_no_node_at_the_start(tmp_pat
     )
     with pytest.raises(ScenarioError, match="a job with gpus starts on a node"):
         load(path)
+
+
+def test_a_forecast_goes_on_from_the_nodes_and_the_jobs_there():
+    pool = Pool(
+        name="p",
+        instance_type="ml.p5.48xlarge",
+        capacity=Demand(slots=2),
+        nodes=NodeRules(gpus=8, keep=600_000),
+    )
+    waiting = [waits_for_gpus(name, gpus) for name, gpus in (("a", 2), ("b", 4), ("c", 8))]
+    attempt = Attempt(
+        number=1,
+        training_job="r",
+        token="",
+        pool="p",
+        instance_type="ml.p5.48xlarge",
+        admitted_at=BEGIN,
+        created=True,
+        running_since=BEGIN,
+        node="n1",
+        node_generation=7,
+        gpu_ids=(0, 1, 2, 3, 4, 5),
+        node_gpus=8,
+    )
+    runs = replace(waits_for_gpus("r", 6), state=JobState.RUNNING, attempt=attempt, attempts=1)
+    snapshot = QueueSnapshot(
+        at=BEGIN, pools=(pool,), jobs=(runs, *waiting), nodes=(node("n1", NodeState.READY),)
+    )
+    settings = Settings(pools=(pool,), limits=NO_LIMITS, sharing=NO_SHARING)
+    queue = ForecastInput.of(scenario_view(snapshot, settings, 1))
+    queue = replace(queue, settings=replace(queue.settings, pools=(pool,)))
+    record = forecast(queue, hours=2, runtimes=Runtimes(every=600_000)).record
+    started = {name: record.started(name)[0] - BEGIN for name in "abc"}
+    assert started == {"a": 0, "b": NODE_START, "c": 600_000}
+
+
+BEGIN = 1_800_000_000_000
+
+
+def waits_for_gpus(name: str, gpus: int) -> Job:
+    return Job(
+        name=name,
+        state=JobState.PENDING,
+        priority=0,
+        entry_time=BEGIN - 60_000 + ord(name),
+        demand=Demand(slots=1),
+        pools=("p",),
+        gpus=gpus,
+        tenant="t",
+    )
+
+
+def node(name: str, state: NodeState) -> Node:
+    return Node(
+        name=name,
+        pool="p",
+        generation=7,
+        state=state,
+        tenant="t",
+        contents=Demand(gpus=8),
+        training_job="",
+        token="",
+        started_at=BEGIN - 900_000,
+        created=True,
+        running_since=BEGIN - 600_000,
+    )
+
+
+def test_a_node_that_starts_when_a_run_begins_is_ready_in_time():
+    nodes = SimulatedNodes({"p": 1_000_000})
+    starting = node("n2", NodeState.STARTING)
+    (begun,) = nodes.go_on([starting, node("n1", NodeState.STOPPING)])
+    assert nodes.ready_at(begun) == BEGIN + 100_000
+    nodes.be_ready("n2", 7, BEGIN + 100_000)
+    nodes.settle([], BEGIN + 100_000)
+    assert [(each.name, each.state) for each in nodes.all()] == [("n2", NodeState.READY)]
+
+
+def test_a_projects_limit_counts_the_gpus_of_its_jobs_on_nodes():
+    projects = [{"name": "a", "quota": 0, "limit": 1}]
+    jobs = [job(f"j{n:02}", gpus=2, project="a", role=f"role{n % 2}") for n in range(8)]
+    record, seen = ran(jobs, slots=4, projects=projects)
+    starts = sorted(record.started(f"j{n:02}")[0] // 1000 for n in range(8))
+    assert starts == [180] * 4 + [280] * 4
+    assert sum(" starting" in each for each in seen) == 2
+
+
+def test_jobs_on_a_node_spend_their_parts_of_a_budget():
+    """Eight jobs of one GPU of eight spend one slot-hour in an hour; then nothing starts."""
+    projects = [{"name": "a", "quota": 0, "budget": {"slot_hours": 1, "beyond": "hard"}}]
+    jobs = [job(f"j{n}", gpus=1, runtime=3_600, project="a") for n in range(8)]
+    jobs += [job("half", at=2_000, gpus=1, runtime=10, project="a")]
+    jobs += [job("late", at=4_000, gpus=1, runtime=10, project="a")]
+    record, _ = ran(jobs, slots=2, projects=projects, until=9_000)
+    assert [record.started(f"j{n}") for n in range(8)] == [[180_000]] * 8
+    assert (record.started("half"), record.started("late")) == ([2_180_000], [])

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "graph": "slotq.cli.views.graph:graph",
         "groups": "slotq.cli.views.ls:groups",
         "history": "slotq.cli.views.show_command:history",
+        "nodes": "slotq.cli.queue.nodes_command:nodes",
         "timeline": "slotq.cli.queue.usage_command:timeline",
         "whatif": "slotq.cli.whatif.command:whatif",
     },

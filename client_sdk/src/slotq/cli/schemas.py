@@ -39,6 +39,7 @@ from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.verbs import VERBS
 from slotq_core.wire.views.about import MeView
 from slotq_core.wire.views.jobs import JobView, QueueView
+from slotq_core.wire.views.nodes import NodesView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.usage import AttemptsPageView
 
@@ -150,6 +151,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "pools resume": (PoolsView,),
     "pools remove": (PoolsView,),
     "pools history": (ChangesView,),
+    "nodes": (NodesView,),
     "quota": (QuotasView,),
     "quota set": (AppliedView,),
     "projects": (ProjectsView,),

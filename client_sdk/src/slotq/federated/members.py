@@ -26,10 +26,12 @@ from slotq.federated.sites import SERVER
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
 from slotq_core import names
+from slotq_core.wire.pool_definition import SPELLINGS
 from slotq_core.wire.resubmission import MOST_NAMES, next_names
 from slotq_core.wire.views.pools import PoolView
 
 _NAME = "TrainingJobName"
+_GPUS = ("gpus", *SPELLINGS)
 _DISK, _LONGEST = 30, 86_400
 """The disk in GB and the maximum runtime in seconds of a template that names none."""
 
@@ -57,13 +59,14 @@ def group_of(
     """The group. `tags`: settings of every member, before those of the templates. Raises
     InvalidRequest, and NotConfigured where neither template nor config has a needed value."""
     meta = job.meta
+    known = {pool.name: pool for pool in pools}
     types = {pool.name: pool.instance_type for pool in pools}
     members: list[dict[str, Any]] = []
     uploads: dict[str, bytes] = {}
     for site, app_name in meta.apps.items():
         app = job.apps[app_name]
         request = _completed(app, config, meta.members[site])
-        request = _placed(request, site, meta, types, config)
+        request = _placed(request, site, meta, known, config)
         request = with_tags(request, tags or {}, override=True)
         output = request["OutputDataConfig"]["S3OutputPath"]
         members.append(with_code(app, request, output))
@@ -155,13 +158,20 @@ def _section(template: Mapping[str, Any], key: str, where: str) -> dict[str, Any
 
 
 def _placed(
-    request: dict[str, Any], site: str, meta: Meta, types: Mapping[str, str], config: Config
+    request: dict[str, Any], site: str, meta: Meta, pools: Mapping[str, PoolView], config: Config
 ) -> dict[str, Any]:
-    """The request in the site's pool, with the job's demand there."""
+    """The request in the site's pool, with the job's demand there. In a pool that keeps nodes, the
+    GPUs are those of a node."""
     pool = meta.pools.get(site)
-    tags = settings_tags(pools=pool, demand=meta.needs.get(site) or None)
-    request = with_tags(request, tags, override=True)
+    types = {name: view.instance_type for name, view in pools.items()}
     resources = request["ResourceConfig"]
+    demand, gpus = dict(meta.needs.get(site) or {}), None
+    nodes = pools[pool].settings.nodes if pool else None
+    asked = [name for name in _GPUS if name in demand]
+    if nodes and len(asked) == 1 and resources.get("InstanceCount") == 1:
+        gpus = demand.pop(asked[0]) if demand[asked[0]] <= nodes.gpus else None
+    tags = settings_tags(pools=pool, demand=demand or None, gpus=gpus)
+    request = with_tags(request, tags, override=True)
     if "InstanceGroups" in resources:
         return request
     kind = types[pool] if pool else resources.get("InstanceType") or config.instance_type

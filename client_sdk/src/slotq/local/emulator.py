@@ -66,6 +66,9 @@ class Options:
     """Whether a stop's SIGTERM reaches the scripts, unlike in SageMaker's framework containers."""
     python: str | None = None
     """The Python that runs the jobs' scripts. None: the emulator's own."""
+    gpus: int | None = None
+    """How many GPUs each node pretends to have. None: this machine's own, and where it has none, as
+    many as the instance type has."""
     knobs: Knobs = field(default_factory=Knobs)
 
 
@@ -104,6 +107,7 @@ class Emulator:
             wake=self._due.set,
             image=made,
             isolated=options.isolated,
+            gpus=options.gpus,
         )
         self.invocations = Invocations(self._invoke)
         self.plane = Plane(

@@ -44,6 +44,11 @@ class Endpoint:
         """The name of SageMaker's default bucket."""
         return f"sagemaker-{self.region}-{self.account}"
 
+    @property
+    def nodes_bucket(self) -> str:
+        """The name of the bucket in which the queue and its nodes keep their documents."""
+        return f"slotq-nodes-{self.region}-{self.account}"
+
     def variables(self) -> dict[str, str]:
         """Environment variables that send AWS SDKs to the emulator, with the emulator's credentials
         only."""

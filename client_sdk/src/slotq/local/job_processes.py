@@ -1,18 +1,22 @@
 """The processes of a job on this machine: a shell beside one, their ports, and connections there.
 
-A shell has the process's working folder, environment and /opt/ml. Ports are found by Linux's /proc.
-A tunnel carries connections until the job's process ends.
+A shell has the process's user, working folder, environment and /opt/ml. A job on a node of the
+queue is found by its name among the node's processes. Ports are found by Linux's /proc. A tunnel
+carries connections until the job's process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import re
 import shutil
 import socket
 import struct
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv6Address, ip_address
@@ -51,12 +55,16 @@ def open_local_shell(url: str, training_job: str, *, host: int) -> int:
     code. The shell ends with the job, like a session in SageMaker. Raises NotThere."""
     beside = find(run_at(url), training_job, host)
     command = [next(path for path in map(shutil.which, _SHELLS) if path)]
-    if beside.isolated:
-        command = [*_entering(beside.pid), *command]
     environment = {**beside.environment, "TERM": os.environ.get("TERM", "dumb")}
     folder = None if beside.isolated else f"/proc/{beside.pid}/cwd"
-    # The user asked for this shell of this machine.
-    ended = subprocess.run(command, check=False, env=environment, cwd=folder)  # nosec B603
+    with _entering(beside.pid) if beside.isolated else nullcontext(Entering()) as entering:
+        ended = subprocess.run(  # The user asked for this shell of this machine. # nosec B603
+            [*entering.words, *command],
+            check=False,
+            env=environment,
+            cwd=folder,
+            pass_fds=entering.descriptors,
+        )
     return ended.returncode
 
 
@@ -90,6 +98,8 @@ def find(run: str, training_job: str, host: int) -> Beside:
 def processes(run: str, training_job: str, host: int) -> Iterator[Beside]:
     """The job's processes on that host, by number. Raises NotThere without Linux's /proc."""
     mark = f"{MARK}={run}/{training_job}/algo-{host}/".encode()
+    node = re.compile(rf"{MARK}={re.escape(run)}/[^/]+/algo-{host}/".encode())
+    own_name = f"TRAINING_JOB_NAME={training_job}".encode()
     if not Path("/proc/self/environ").exists():
         raise NotThere("to enter a job of the emulator takes Linux's /proc")
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
@@ -98,7 +108,8 @@ def processes(run: str, training_job: str, host: int) -> Iterator[Beside]:
         except OSError:
             continue  # The process is gone, or another user's.
         entries = said.split(b"\0")
-        if mark in entries:
+        on_node = own_name in entries and any(map(node.fullmatch, entries))
+        if mark in entries or on_node:
             pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
             environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
             yield Beside(pid=int(folder.name), environment=environment)
@@ -111,13 +122,45 @@ def _leads(pid: int) -> bool:
         return False
 
 
-def _entering(pid: int) -> list[str]:
-    """The command that enters a process's namespaces and working folder. Raises NotThere."""
+@dataclass(frozen=True, kw_only=True)
+class Entering:
+    """What comes before a command that shall run where a process of a job runs."""
+
+    words: Sequence[str] = ()
+    descriptors: Sequence[int] = ()
+    """What the words refer to: the command inherits them."""
+
+
+_OWNER_OF_NAMESPACE = 0xB701
+"""ioctl's NS_GET_USERNS."""
+
+
+@contextmanager
+def _entering(pid: int) -> Iterator[Entering]:
+    """Enter a process's mount namespace and working folder, as its user. Raises NotThere."""
     if shutil.which("nsenter") is None:
         raise NotThere("nsenter (util-linux) is needed to enter the job's own /opt/ml")
-    user = _namespace(pid, "user") != _namespace(os.getpid(), "user")
-    own = ["--user", "--preserve-credentials"] if user else []
-    return ["nsenter", "--target", str(pid), "--mount", *own, "--wd"]
+    words = ["nsenter", "--target", str(pid), "--mount", "--wd"]
+    with Path(f"/proc/{pid}/ns/mnt").open("rb") as mounts:
+        owner = fcntl.ioctl(mounts.fileno(), _OWNER_OF_NAMESPACE)
+    try:
+        there = str(Path(f"/proc/self/fd/{owner}").readlink())
+        if there == _namespace(os.getpid(), "user"):
+            uid, gid = _user_of(pid)
+            own = uid == os.geteuid()
+            yield Entering(words=words if own else [*words, f"-S{uid}", f"-G{gid}"])
+            return
+        words += [f"--user=/proc/self/fd/{owner}", "--preserve-credentials"]
+        if _namespace(pid, "user") != there:  # A node's: it has given up the right to mount.
+            words += ["unshare", "-U", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
+        yield Entering(words=words, descriptors=(owner,))
+    finally:
+        os.close(owner)
+
+
+def _user_of(pid: int) -> tuple[int, int]:
+    found = Path(f"/proc/{pid}").stat()
+    return found.st_uid, found.st_gid
 
 
 def _namespace(pid: int, kind: str) -> str:

@@ -6,6 +6,7 @@ job_graph       which jobs come after which
 timeline_text   the attempts of a window
 usage_tables    what jobs have used as a table and as CSV
 pool_tables     pools and changes as tables
+node_tables     nodes, with a cell for each GPU
 project_tables  projects, and users' quotas as bars
 columns         the columns of `slotq ls`
 fitting_table   a table that leaves out columns where it is too wide, and the console

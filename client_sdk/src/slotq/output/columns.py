@@ -11,7 +11,14 @@ from rich.text import Text
 from slotq.jobs.follow import place_text
 from slotq.jobs.progress_bar import cell, fraction
 from slotq.output import job_tables
-from slotq.output.job_tables import last_part, moment, short_names, state_text, why
+from slotq.output.job_tables import (
+    last_part,
+    moment,
+    node_text,
+    short_names,
+    state_text,
+    why,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -79,6 +86,8 @@ COLUMNS: dict[str, Column] = {
     "submitter": Column(head="SUBMITTER", cell=lambda job: job.submitter),
     "attempts": _number(lambda job: job.attempts_begun, "ATTEMPTS", 1),
     "evictions": _number(lambda job: job.evictions, "EVICTIONS", 1),
+    "gpus": _number(lambda job: job.gpus or None, "GPUS", 6),
+    "node": Column(head="NODE", importance=4, cell=node_text),
     "training_job": Column(head="TRAINING JOB", cell=lambda job: job.training_job or ""),
     "why": Column(head="WHY", cell=why),
 }
@@ -92,9 +101,9 @@ def queue_table(
     jobs: Collection[JobView], columns: Sequence[str] | None = None, *, apart: bool = True
 ) -> RenderableType:
     """The queue, one line per job, in this order. Without `columns`, shows the users if the jobs
-    have several submitters, projects and kinds of work if there are several, and priority classes
-    and progress if any job has one; with `apart`, the lines of several pools one below the other. A
-    narrow terminal may drop default columns."""
+    have several submitters, projects and kinds of work if there are several, and priority classes,
+    progress, GPUs and nodes if any job has one; with `apart`, the lines of several pools one below
+    the other. A narrow terminal may drop default columns."""
     users = short_names(job.submitter for job in jobs)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
     if columns is None:
@@ -103,6 +112,8 @@ def queue_table(
             "class": len({job.workload for job in jobs}) > 1,
             "priority_class": any(job.priority_class for job in jobs),
             "progress": any(job.progress for job in jobs),
+            "gpus": any(job.gpus for job in jobs),
+            "node": any(job.node for job in jobs),
         }
         named = (*named[:-1], *(name for name, shown in several.items() if shown), named[-1])
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])

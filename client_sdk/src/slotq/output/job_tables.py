@@ -61,6 +61,10 @@ def job_page(job: JobView) -> RenderableType:
         ("requires", ", ".join(f"{what} of {n}" for what, n in job.requires.items())),
         ("pools", ", ".join(job.pools)),
         ("runs in", job.pool or ""),
+        ("GPUs", units(job.gpus, "GPUs") if job.gpus else ""),
+        ("node", node_text(job)),
+        ("whole instance", one_line(job.whole.text) if job.whole else ""),
+        ("literal paths", "yes" if job.literal_paths else ""),
         ("preemptible", "yes" if job.preemptible else "no"),
         ("min. runtime", f"{job.min_runtime:g} s" if job.min_runtime else ""),
         ("retries", str(job.retries) if job.retries else ""),
@@ -82,6 +86,15 @@ def job_page(job: JobView) -> RenderableType:
     return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
 
 
+def node_text(job: JobView) -> str:
+    """The node that the job runs on, and its GPUs there: `node-1, GPUs 0 and 3`."""
+    if not job.node:
+        return ""
+    ids = [str(number) for number in job.gpu_ids]
+    both = " and ".join(filter(None, (", ".join(ids[:-1]), ids[-1]))) if ids else ""
+    return f"{job.node}, GPU{'s' if len(ids) > 1 else ''} {both}" if ids else job.node
+
+
 def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
     """The history of a job, one line per attempt."""
     table = columns(
@@ -92,7 +105,7 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
         table.add_row(
             str(attempt.number),
             attempt.training_job,
-            attempt.pool,
+            f"{attempt.pool}/{attempt.node}" if attempt.node else attempt.pool,
             moment(attempt.running_since),
             moment(attempt.ended_at),
             outcome(attempt),
@@ -147,6 +160,10 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
     lines = [f"{job.name}: {status_line(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
+    if job.node:
+        lines.append(f"  {'node':<13}{node_text(job)}")
+    if job.whole:
+        lines.append(f"  {'whole':<13}{one_line(job.whole.text)}")
     warnings = job.warnings if submitted else job.news
     lines += [f"  {'warning':<13}{one_line(warning)}" for warning in warnings]
     if job.outlook:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     from slotq_core.wire.document.views import EntryChangeView
     from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
-    from slotq_core.wire.views.pools import MissingRightView, PoolSettingsView, PoolView
+    from slotq_core.wire.views.pools import (
+        FailedNodesView,
+        MissingRightView,
+        PoolSettingsView,
+        PoolView,
+    )
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
 
@@ -91,6 +96,7 @@ def health(pool: PoolView) -> str:
     elif said and health.message:
         said.append(one_line(health.message))
     said += [_missing(right) for right in health.missing_rights]
+    said += [_failed(nodes) for nodes in health.failed_nodes]
     return "; ".join(said) or "ok"
 
 
@@ -100,6 +106,13 @@ def _missing(right: MissingRightView) -> str:
     until = moment(right.not_before)
     said = f"the queue lacks {right.action}{role}, next try at {until}"
     return f"{said}: {one_line(right.message)}"
+
+
+def _failed(nodes: FailedNodesView) -> str:
+    """The text `no node with image … got ready, next try at …: …`."""
+    of = f"with image {nodes.image}" if nodes.image else f"of tenant {nodes.tenant}"
+    said = f"no node {of} got ready, next try at {moment(nodes.not_before)}"
+    return f"{said}: {one_line(nodes.message)}" if nodes.message else said
 
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
@@ -195,8 +208,12 @@ def setting(value: object) -> str:
             return "none"
         case bool():
             return "yes" if value else "no"
-        case dict():
+        case dict() if all(isinstance(amount, int) for amount in value.values()):
             return _amounts(value) or "none"
+        case dict():
+            return ", ".join(f"{key} {setting(own)}" for key, own in value.items() if own) or "none"
+        case list():
+            return " ".join(map(str, value)) or "none"
     return str(value)
 
 

@@ -81,6 +81,8 @@ class CommandJob:
     """In GB."""
     max_runtime: int = 86400
     """In seconds."""
+    gpus: int = 0
+    """GPUs of a node; 0: whole instances. A pool with nodes may have image and role for the job."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """S3 URIs by channel."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -125,19 +127,30 @@ def request_of(
         raise NotConfigured(
             f"the channel '{CHANNEL}' carries the code; choose another name for the input"
         )
+    kind = _instance_type(job, config, pools)
+    given = _given_by_nodes(kind, pools) if job.gpus else frozenset()
+    image, role = job.image or config.image, job.role or config.role
     request: dict[str, Any] = {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
-            "TrainingImage": needed("image", job.image or config.image, "--image URI"),
+            **(
+                {}
+                if image is None and "image" in given
+                else {"TrainingImage": needed("image", image, "--image URI")}
+            ),
             "TrainingInputMode": "File",
             "ContainerEntrypoint": ["/bin/sh", f"/opt/ml/input/data/{CHANNEL}/{DRIVER}"],
         },
-        "RoleArn": needed("role", job.role or config.role, "--role ARN"),
+        **(
+            {}
+            if role is None and "role" in given
+            else {"RoleArn": needed("role", role, "--role ARN")}
+        ),
         "InputDataConfig": [_channel(name, uri) for name, uri in job.inputs.items()],
         "OutputDataConfig": {"S3OutputPath": output},
         **_checkpoints(output, name),
         "ResourceConfig": {
-            "InstanceType": _instance_type(job, config, pools),
+            "InstanceType": kind,
             "InstanceCount": job.instance_count,
             "VolumeSizeInGB": job.volume,
         },
@@ -216,6 +229,14 @@ def _channel(name: str, uri: str, *, groups: Sequence[str] = ()) -> dict[str, An
     if groups:
         source["InstanceGroupNames"] = list(groups)
     return {"ChannelName": name, "DataSource": {"S3DataSource": source}}
+
+
+def _given_by_nodes(instance_type: str, pools: Sequence[PoolView]) -> frozenset[str]:
+    """What the first of the pools that keeps nodes gives jobs that name none: image and role."""
+    every = (pool.settings.nodes for pool in pools if pool.instance_type == instance_type)
+    rules = next((nodes for nodes in every if nodes), None)
+    given = {"image": rules.image, "role": rules.role} if rules else {}
+    return frozenset(name for name, value in given.items() if value)
 
 
 def _instance_type(job: CommandJob, config: Config, pools: Sequence[PoolView]) -> str:

@@ -11,6 +11,7 @@ import { Done } from "../parts/progress";
 import { isActive, Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { clock, counted, ordinal, person, since } from "../words";
+import { Nodes } from "./nodes";
 import { Tiles } from "./tiles";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
@@ -35,6 +36,7 @@ export function Queue() {
       {pools.value?.pools.map((pool) => (
         <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} more={more} now={now} />
       ))}
+      {pools.value?.pools.some((pool) => pool.settings.nodes) && <Nodes pace={pace} />}
       {more && (
         <div class="actions">
           <p role="status">Shown are the first {counted(jobs.value?.jobs.length ?? 0, "job")} of the queue.</p>
@@ -106,7 +108,7 @@ export function piecesOf(pool: Pool, here: Job[]): Piece[] {
   const size = pool.size.slots ?? 0;
   const used = pool.used.slots ?? 0;
   const stopping = here
-    .filter((job) => job.state === "stopping")
+    .filter((job) => job.state === "stopping" && !job.node)
     .reduce((sum, job) => sum + (job.demand.slots ?? 0), 0);
   return [
     { kind: "used", name: "used", amount: Math.max(0, used - stopping) },
@@ -123,10 +125,14 @@ const common: Column<Job>[] = [
   { name: "Who", cell: (job) => person(job.user || job.submitter) },
 ];
 
+/** The slots of a job, or what it has of a node. */
+export const held = (job: Job): string | number =>
+  job.node ? `${counted(job.gpus ?? 0, "GPU")} of ${job.node}` : (job.demand.slots ?? 0);
+
 const running = (now: number): Column<Job>[] => [
   { name: "Job", cell: jobLink, kind: "main" },
   { name: "State", cell: (job) => <State job={job} />, plain: true },
-  { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
+  { name: "Slots", cell: held, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "For", cell: (job) => since(job.changed_at, now), kind: "number" },
   { name: "Progress", cell: (job) => <Done progress={job.progress} />, of: (job) => job.progress, plain: true },

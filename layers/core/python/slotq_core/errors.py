@@ -29,6 +29,7 @@ SlotQError
 │   ├── NoSuchPool        (404)
 │   ├── NoSuchProject     (404)
 │   ├── NoSuchGroup       (404)
+│   ├── NoSuchNode        (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 │   └── ConditionFalse    the same, with what was not as it was read
@@ -217,6 +218,11 @@ class NoSuchProject(Refused):
 
 class NoSuchGroup(Refused):
     code = "no_such_group"
+    status = 404
+
+
+class NoSuchNode(Refused):
+    code = "no_such_node"
     status = 404
 
 

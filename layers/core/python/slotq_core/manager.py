@@ -6,6 +6,7 @@ once. After a conflict a manager loads again. Passes make the decisions (`passes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from slotq_core.operations.overview import Overview
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import (
@@ -31,7 +33,7 @@ from slotq_core.ports.surroundings import (
     Notifier,
     one_by_one,
 )
-from slotq_core.ports.training import Observation, TrainingService
+from slotq_core.ports.training import Observation, SageMakerService
 
 if TYPE_CHECKING:
     from slotq_core.operations.authorize import Authorizer
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
     from slotq_core.operations.jobs.lookup import JobLookup
     from slotq_core.operations.jobs.queue_snapshots import QueueSnapshots
     from slotq_core.operations.jobs.submissions import Submissions
+    from slotq_core.operations.nodes.reading import NodeReading
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
+    from slotq_core.ports.nodes import NodeDocuments
 
 
 class QueueManager:
@@ -56,7 +60,7 @@ class QueueManager:
         self,
         *,
         store: Store,
-        training: TrainingService,
+        training: SageMakerService,
         clock: Clock,
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
@@ -66,12 +70,15 @@ class QueueManager:
         scripts: Scripts | None = None,
         notification_mode: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
+        documents: NodeDocuments | None = None,
+        new_token: Callable[[], str] | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
         script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
         this deployment sends notifications. `at_once` stores several members of a group at once;
-        the store uses another one."""
+        the store uses another one. `documents`: those of nodes; without them no node starts.
+        `new_token` makes the secret token of a node; None: by chance."""
         self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
@@ -81,7 +88,9 @@ class QueueManager:
         self._clock = clock
         self._notifier = notifier
         suspends = Suspends(store.jobs, self._scripts, notifier, clock)
-        self._effects = Effects(store, training, clock, suspends, self._scripts, at_once=at_once)
+        self._effects = Effects(
+            store, training, clock, suspends, self._scripts, at_once=at_once, documents=documents
+        )
         self._reconciler = Reconciler(store, training, clock, self._effects, at_once=at_once)
         self._poisons = Poisons(store.repair, dead_letters or DiscardDeadLetters())
         self.passes = Passes(
@@ -90,6 +99,7 @@ class QueueManager:
             notifier=notifier,
             effects=self._effects,
             poisons=self._poisons,
+            new_token=new_token,
         )
         self._admitter = Admitter(store, clock)
         self._operators = operators
@@ -101,6 +111,7 @@ class QueueManager:
             admitter=self._admitter,
             reconciler=self._reconciler,
             finish_groups=self._finish_groups,
+            nodes=self._node_reading() if documents else None,
         )
 
     # A cold start that only plans, or only takes a job, pays for no more than that.
@@ -211,6 +222,7 @@ class QueueManager:
             self._wake,
             permissions=self.authorizer.under,
             notification_mode=self._notification_mode,
+            roles=self._roles,
         )
 
     @cached_property
@@ -255,6 +267,13 @@ class QueueManager:
             self._store.scheduler.bump()
         result = self.passes.run(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def _node_reading(self) -> NodeReading:
+        # Most queues keep no nodes, and no cold start should pay for them.
+        from slotq_core.operations.nodes.reading import NodeReading
+
+        reports = lambda: self._effects.node_services.reports  # noqa: E731
+        return NodeReading(self._store, self._clock, reports, self._wake)
 
     def _finish_groups(self, until: int) -> tuple[str, ...]:
         """Finish the submissions of groups that other handlers have begun."""

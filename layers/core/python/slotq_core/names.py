@@ -93,6 +93,24 @@ def training_job_name(job: str, number: int) -> str:
     return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
 
 
+def node_training_job(pool: str, node: str, generation: int, token: str) -> str:
+    """The name of a node's training job: at most 63 characters, legal in SageMaker whatever the
+    names of the pool and the node are.
+
+    It depends on the token, because SageMaker never forgets a name: generations begin again in a
+    new table, and two queues of one account may have pools of one name.
+    """
+    end = f"{STAMP}{generation}-{token_in_tags(token)[:8]}"
+    begin = re.sub(r"[^a-zA-Z0-9]+", "-", f"{pool[:30]}-{node}").strip("-") or "node"
+    return begin[: LONGEST - len(end)].rstrip("-") + end
+
+
+def token_in_tags(token: str) -> str:
+    """A node's token as tags and events show it: a hash, because the token itself is a secret of
+    the queue and the node's agent."""
+    return hashlib.sha256(f"node token {token}".encode()).hexdigest()
+
+
 def numbered_tags(key: str) -> tuple[str, ...]:
     """The tags that together hold one list of jobs: `slotq:after`, `slotq:after-2` …"""
     return (key, *(f"{key}-{number}" for number in range(2, MOST_AFTER_TAGS + 1)))

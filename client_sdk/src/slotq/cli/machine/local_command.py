@@ -13,6 +13,7 @@ import click
 
 from slotq.cli.machine.exec import run
 from slotq.cli.words import Seconds
+from slotq_core.wire.nodes.documents import MOST_GPUS
 from slotq_core.wire.pool_definition import LONGEST
 
 if TYPE_CHECKING:
@@ -96,6 +97,13 @@ def local() -> None:
     help="The Python that runs scripts; with sagemaker-training installed there, SageMaker's own "
     "script mode is used.  [default: this one]",
 )
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, MOST_GPUS),
+    metavar="N",
+    help="GPUs that each node of the queue pretends to have.  [default: this machine's own; on a "
+    "machine without, as many as the instance type has, pretended]",
+)
 @click.option("--region", default="us-east-1", show_default=True)
 def start(
     *,
@@ -112,6 +120,7 @@ def start(
     isolation: bool | None,
     pass_sigterm: bool,
     python: str | None,
+    gpus: int | None,
     region: str,
 ) -> None:
     """Start the emulator."""
@@ -135,6 +144,7 @@ def start(
         isolated=isolation,
         passes_sigterm=pass_sigterm,
         python=python,
+        gpus=gpus,
         knobs=_knobs([f"grace_seconds={grace}", *knobs]),
     )
     if detach:

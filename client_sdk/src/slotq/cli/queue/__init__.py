@@ -1,6 +1,7 @@
 """Commands about the queue as a whole.
 
 pools_command   `slotq pools`
+nodes_command   `slotq nodes`
 projects_command  `slotq projects`
 quota_command   `slotq quota`
 limits_command  `slotq limits`, `slotq whoami`

@@ -9,7 +9,7 @@ import click
 
 from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.setting_options import pool_setting_options
-from slotq.cli.words import NamedAmount
+from slotq.cli.words import NamedAmount, Pair
 from slotq.errors import NoSuchPool
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
@@ -78,6 +78,15 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--no-properties", is_flag=True, help="The pool has no properties.")
 @click.option(
+    "--node",
+    "nodes",
+    type=Pair(),
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="How the pool keeps nodes, such as keep=10m; repeat it to give all of it.",
+)
+@click.option("--nodes/--no-nodes", "has_nodes", default=None, help="Keep nodes, or keep none.")
+@click.option(
     "--forget-limit",
     is_flag=True,
     help="Forget what SageMaker's refusals have shown of the pool; --slots does so too.",
@@ -95,6 +104,8 @@ def set_(
     no_resources: bool,
     properties: tuple[tuple[str, int], ...],
     no_properties: bool,
+    nodes: tuple[tuple[str, str], ...],
+    has_nodes: bool | None,
     **options: Any,
 ) -> None:
     """Change settings of pool NAME, or create it (with --slots and --instance-type).
@@ -110,6 +121,8 @@ def set_(
         settings["resources"] = dict(resources)
     if properties or no_properties:
         settings["properties"] = dict(properties)
+    if nodes or has_nodes is not None:
+        settings["nodes"] = _nodes(nodes, has_nodes)
     if not settings:
         raise click.UsageError("say what to change, e.g. --slots 4")
     _change(ctx.obj, name, settings, revision=revision)
@@ -191,6 +204,17 @@ def history(app: App, limit: int | None) -> None:
 
     changes = app.client().configuration.changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
+
+
+def _nodes(pairs: tuple[tuple[str, str], ...], has_nodes: bool | None) -> dict[str, Any] | None:
+    """The setting `nodes`. None: no nodes."""
+    from slotq_core.wire.nodes.node_rules import from_texts
+
+    if has_nodes is False:
+        if pairs:
+            raise click.UsageError("--no-nodes takes no --node")
+        return None
+    return from_texts(pairs)
 
 
 def _change(

@@ -321,7 +321,8 @@ def _prepared(
         return _tagged(client, named, settings), None
     if settings["pools"] is None:
         settings["pools"] = client.config.pool
-    parameters = {**parameters, "command": command, "pools": settings["pools"]}
+    own = {"pools": settings["pools"], "gpus": settings["gpus"]}
+    parameters = {**parameters, "command": command, **own}
     request, upload_code = _from_command(app, client, **parameters)
     return _tagged(client, request, settings), upload_code
 
@@ -438,7 +439,9 @@ def _from_command(
     found = listed(folder)
     packed = pack(folder, files=found.files, beside=training_file.beside(found.files))
     code = code_uri(job, packed, config)
-    kinds = _pools(client, pools) if not (job.instance_type or config.instance_type) else []
+    named = job.image or config.image, job.role or config.role
+    known = bool(job.instance_type or config.instance_type) and (not job.gpus or all(named))
+    kinds = [] if known else _pools(client, pools)
     request = request_of(job, config, code=code, pools=kinds, now=app.now())
     for line in _left_at_home(folder, found, command):
         app.warn(line)

@@ -142,10 +142,13 @@ class JobPythons:
                 self._make_pattern()
                 self._commands_of = changed
             shutil.copytree(self._pattern, host.environment, symlinks=True)
-        python = host.environment / "bin" / Path(self._image.python).name
-        if not python.exists():
-            python = python.with_name("python")
-        return replace(self._image, python=str(python), original_folder=self._image.folder)
+        if host.contained:
+            _allow_user_packages(host.environment / "pyvenv.cfg")
+        name = Path(self._image.python).name
+        if not (host.environment / "bin" / name).exists():
+            name = "python"
+        python = f"{host.seen_environment}/bin/{name}"
+        return replace(self._image, python=python, original_folder=self._image.folder)
 
     def _make_pattern(self) -> None:
         shutil.rmtree(self._pattern, ignore_errors=True)
@@ -165,6 +168,13 @@ class JobPythons:
                 f"{self._image.python} cannot make an environment for the job: {said[-500:]}"
             ) from None
         _add_commands(self._image, self._pattern / "bin")
+
+
+def _allow_user_packages(settings: Path) -> None:
+    """Let pip install into the home of a user who cannot write into the environment, as it does
+    with an image's Python: the jobs of a node are such users."""
+    key = "include-system-site-packages = "
+    settings.write_text(settings.read_text().replace(f"{key}false", f"{key}true"))
 
 
 def _add_commands(image: Image, folder: Path) -> None:

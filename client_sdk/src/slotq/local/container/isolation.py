@@ -4,6 +4,8 @@ Root uses `unshare -m`, other users `unshare -Urm` (where user namespaces are al
 without /opt/ml, a tmpfs covers /opt inside the namespace and shows the previous content. Nothing
 outside the namespace changes. Without namespaces, the real folder replaces `/opt/ml` in the
 command, the environment and the hyperparameters, and a script must not name /opt/ml itself.
+
+A node's agent then loses the rights that SageMaker's containers lack, to mount above all.
 """
 
 from __future__ import annotations
@@ -43,12 +45,20 @@ exec "$@"
 """
 
 
+_CONTAINERS_RIGHTS = (
+    "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service"
+)
+"""Root's rights in a container that gets none beyond Docker's own: no CAP_SYS_ADMIN, no
+CAP_SYS_PTRACE."""
+
+
 def inside(
     host: Host, command: Sequence[str], folder: str, environment: Mapping[str, str]
 ) -> list[str]:
     """The command to start: in a new mount namespace if the host is isolated."""
+    command = [*(_contained(host) if host.contained else []), *command]
     if not host.isolated:
-        return list(command)
+        return command
     hosts = str(host.root.parent / "hosts")
     # The shell drops the variables whose names it could not have itself: SM_HP_BATCH-SIZE.
     dropped = [f"{name}={value}" for name, value in environment.items() if not name.isidentifier()]
@@ -71,6 +81,16 @@ def available() -> bool:
             timeout=20,
         )
         return tried.returncode == 0 and (host.root / "ok").exists()
+
+
+def _contained(host: Host) -> list[str]:
+    """What takes a command's rights beyond those of a container."""
+    if os.geteuid() == 0:
+        return ["setpriv", "--bounding-set", _CONTAINERS_RIGHTS]
+    if not host.isolated:
+        return []
+    # No longer the root of the namespace that may mount.
+    return ["unshare", "-U", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
 
 
 def _unshare() -> list[str]:

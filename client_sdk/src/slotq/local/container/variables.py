@@ -58,17 +58,22 @@ def environment_of(
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "VIRTUAL_ENV": str(host.environment),
+        "VIRTUAL_ENV": host.seen_environment,
         "PIP_REQUIRE_VIRTUALENV": "1",  # No other Python of this machine is the job's.
-        "PYTHONUSERBASE": str(host.home),
         **({PASSES_SIGTERM: "1"} if passes else {}),
-        **ports,
-        **_script_mode(request, host, image),
+        # The agent of a node has these for each of its jobs.
+        **({} if host.contained else _of_one_job(request, host, image, ports)),
         **requested,
         **aws,
         "TRAINING_JOB_NAME": request["TrainingJobName"],
         "TRAINING_JOB_ARN": arn,
     }
+
+
+def _of_one_job(
+    request: Mapping[str, Any], host: Host, image: Image, ports: Mapping[str, str]
+) -> dict[str, str]:
+    return {"PYTHONUSERBASE": str(host.home), **ports, **_script_mode(request, host, image)}
 
 
 def _script_mode(request: Mapping[str, Any], host: Host, image: Image) -> dict[str, str]:

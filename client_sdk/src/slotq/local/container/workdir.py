@@ -29,6 +29,9 @@ class Host:
     """The real folder that the job sees as /opt/ml."""
     isolated: bool
     """Whether the job's processes have `root` mounted at /opt/ml."""
+    contained: bool = False
+    """Whether they have no rights beyond a container's: a node's, whose jobs are users of their
+    own."""
 
     @property
     def seen(self) -> str:
@@ -46,7 +49,13 @@ class Host:
     @property
     def environment(self) -> Path:
         """The virtual environment that the job installs packages into. Gone with the job."""
-        return self.root.parent / "python"
+        # Other users cannot enter the folder above.
+        return (self.root if self.contained else self.root.parent) / "python"
+
+    @property
+    def seen_environment(self) -> str:
+        """The path of `environment` inside the job."""
+        return f"{self.seen}/python" if self.contained else str(self.environment)
 
     @property
     def home(self) -> Path:
@@ -63,10 +72,15 @@ class Host:
             return said.read(_LONGEST_FAILURE).decode(errors="replace").strip()
 
 
-def hosts_of(request: Mapping[str, Any], work: Path, *, isolated: bool) -> list[Host]:
+def hosts_of(
+    request: Mapping[str, Any], work: Path, *, isolated: bool, contained: bool = False
+) -> list[Host]:
     """The hosts of a job, below the job's work folder."""
     names = [name for _, group in groups_of(request) for name in group]
-    return [Host(name=name, root=work / name / "ml", isolated=isolated) for name in names]
+    return [
+        Host(name=name, root=work / name / "ml", isolated=isolated, contained=contained)
+        for name in names
+    ]
 
 
 def groups_of(request: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:

@@ -69,11 +69,13 @@ def _leave_to_readers() -> None:
 
 
 def furnish(endpoint: Endpoint) -> None:
-    """Create what an account has before the first job: SageMaker's bucket, roles."""
+    """Create what an account has before the first job: SageMaker's bucket, that of the queue's
+    nodes, roles."""
     made = endpoint.client("s3")
     where = {"LocationConstraint": endpoint.region}
     more = {} if endpoint.region == "us-east-1" else {"CreateBucketConfiguration": where}
-    made.create_bucket(Bucket=endpoint.bucket, **more)
+    for bucket in (endpoint.bucket, endpoint.nodes_bucket):
+        made.create_bucket(Bucket=bucket, **more)
     trust = json.dumps(_TRUST)
     for role in ROLES:
         endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument=trust)

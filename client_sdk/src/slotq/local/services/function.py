@@ -59,7 +59,9 @@ def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "POWERTOOLS_LOG_LEVEL": os.environ.get("POWERTOOLS_LOG_LEVEL", "INFO"),
         "POWERTOOLS_TRACE_DISABLED": "true",
+        "SLOTQ_NODES": endpoint.nodes_bucket,
         "SLOTQ_NOTIFICATIONS": "local",
+        "SLOTQ_ROUTE": endpoint.queue,
         "SLOTQ_TABLE": TABLE,
         "SLOTQ_POOLS": pools,
     }

@@ -11,6 +11,7 @@ from typing import Any
 from slotq.local.container import isolation
 from slotq.local.container.host_process import sweep
 from slotq.local.container.image import Image, JobPythons
+from slotq.local.container.node import NodeGpus
 from slotq.local.container.transfer import Storage
 from slotq.local.endpoint import Endpoint
 from slotq.local.training.runner import Step, StepReport
@@ -33,12 +34,15 @@ class ProcessRunner:
         wake: Callable[[], None],
         image: Image | None = None,
         isolated: bool | None = None,
+        gpus: int | None = None,
         sync_seconds: float = 0.5,
     ) -> None:
-        """`isolated=None` isolates processes if the machine allows it."""
+        """`isolated=None` isolates processes if the machine allows it. `gpus`: how many GPUs each
+        node pretends to have (`NodeGpus`)."""
         self.isolated = isolation.available() if isolated is None else isolated
         self._endpoint, self._work, self._mark, self._wake = endpoint, work, mark, wake
         self._image = image or Image()
+        self._gpus = NodeGpus(gpus)
         self._sync_seconds = sync_seconds
         self._services: Services | None = None
         self._runs: dict[str, TrainingRun] = {}
@@ -72,6 +76,7 @@ class ProcessRunner:
                 "training-job/",
                 image=self._image,
                 pythons=JobPythons(self._image, self._work),
+                gpus=self._gpus,
                 isolated=self.isolated,
                 sync_seconds=self._sync_seconds,
             )

@@ -20,6 +20,7 @@ from slotq.local.container.checkpoints import Checkpoints
 from slotq.local.container.host_process import HostProcess
 from slotq.local.container.image import Image, JobPythons
 from slotq.local.container.job_output import LogStream, MetricsInOutput
+from slotq.local.container.node import NodeGpus, is_node, node_variables, unlock
 from slotq.local.container.transfer import JobInputError, Storage
 from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
@@ -41,6 +42,7 @@ class Services:
     arn_prefix: str
     image: Image
     pythons: JobPythons
+    gpus: NodeGpus
     isolated: bool
     sync_seconds: float
 
@@ -63,7 +65,8 @@ class TrainingRun:
         self._image = services.image
         self._script_mode = script.is_script_mode(request)
         self._send_report = report
-        self._hosts = hosts_of(request, work, isolated=services.isolated)
+        self._is_node = is_node(request)
+        self._hosts = hosts_of(request, work, isolated=services.isolated, contained=self._is_node)
         self._logs = {
             host.name: LogStream(services.logs, self._name, host.name) for host in self._hosts
         }
@@ -116,8 +119,15 @@ class TrainingRun:
             ended = WorkEnd(code=1, client_error=f"the emulator failed: {error!r}")
         finally:
             self._to_rest(_SIGKILL)
-            shutil.rmtree(self._work, ignore_errors=True)
+            self._clean()
         self._report(Step.FINISHED, ended)
+
+    def _clean(self) -> None:
+        if self._is_node:
+            self._services.gpus.give_back(self._name)
+            for host in self._hosts:
+                unlock(host)
+        shutil.rmtree(self._work, ignore_errors=True)
 
     def _see_through(self) -> WorkEnd:
         self._prepare()
@@ -189,6 +199,9 @@ class TrainingRun:
             arn=self._services.arn_prefix + self._name,
             aws=self._services.aws,
         )
+        if self._is_node:
+            gpus = self._services.gpus.take(self._name, self._request)
+            environment |= node_variables(host, gpus, sync_seconds=self._services.sync_seconds)
         try:
             return HostProcess(
                 isolation.inside(host, command, folder, environment),

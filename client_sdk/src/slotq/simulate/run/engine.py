@@ -107,6 +107,9 @@ class _World:
     def run(self) -> Record:
         for job in self._opening.jobs:
             self._go_on(job)
+        for node in self._nodes.go_on(self._opening.nodes):
+            ready = max(self._begins, self._nodes.ready_at(node))
+            self._agenda.put(ready, Due.NODE, node.name, node.generation)
         at_first = self._dependents.at_first(self._begins)
         self._update_dependents(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):
@@ -170,7 +173,7 @@ class _World:
             case Due.SILENT if name in self._jobs:
                 self._listen(self._jobs[name], number, now)
             case Due.NODE:
-                self._nodes.be_ready(number, now)
+                self._nodes.be_ready(name, number, now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)

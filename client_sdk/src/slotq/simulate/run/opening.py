@@ -24,6 +24,7 @@ from slotq_core.errors import Refused
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.snapshot import Snapshot
@@ -109,6 +110,8 @@ class InitialQueue:
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
+    nodes: tuple[Node, ...] = ()
+    """The nodes that hold slots."""
 
 
 def opening_of(scenario: Scenario) -> InitialQueue:

@@ -141,8 +141,9 @@ class Spent:
         ended = before.attempt if before and not after.attempt else None
         if ended is not None and after.project in self._projects:
             self._turn(now)
-            held = self._month.part_of(ended.admitted_at, now)
-            self._slot_ms[after.project] += after.demand.slots * held
+            self._slot_ms[after.project] += self._month.use_of(
+                after.demand.slots, ended.part_of_slot, ended.admitted_at, now
+            )
 
     def spending(self) -> Spending:
         return Spending(

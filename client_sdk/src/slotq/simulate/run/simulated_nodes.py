@@ -6,7 +6,7 @@ ended. No agent runs there: a job on a node only takes time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
@@ -25,6 +25,17 @@ class SimulatedNodes:
         self._nodes: dict[tuple[str, str], Node] = {}
         self._begun = 0
 
+    def go_on(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """Take in the nodes that hold slots when the run begins. Yield those that start. One that
+        stops is gone at once when its last job has ended."""
+        for node in nodes:
+            stops = node.state is NodeState.STOPPING
+            known = copied(node, state=NodeState.DRAINING) if stops else node
+            self._nodes[node.pool, node.name] = known
+            self._begun = max(self._begun, node.generation)
+            if node.state is NodeState.STARTING:
+                yield node
+
     def all(self) -> tuple[Node, ...]:
         return tuple(self._nodes.values())
 
@@ -41,10 +52,11 @@ class SimulatedNodes:
         """When (ms) a node that starts will be ready."""
         return node.started_at + self._start_times.get(node.pool, 0)
 
-    def be_ready(self, generation: int, now: int) -> None:
-        """Let the node of this generation take jobs, unless it ends already."""
+    def be_ready(self, name: str, generation: int, now: int) -> None:
+        """Let the node of this name and generation take jobs, unless it ends already."""
         for node in self.all():
-            if node.generation == generation and node.state is NodeState.STARTING:
+            is_it = (node.name, node.generation) == (name, generation)
+            if is_it and node.state is NodeState.STARTING:
                 self._change(node, state=NodeState.READY, running_since=now, idle_since=now)
 
     def settle(self, active: Iterable[Job], now: int) -> None:

@@ -11,7 +11,7 @@ from slotq.simulate.scenario import contents
 from slotq.simulate.scenario.contents import Contents
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.dependencies import circle
-from slotq_core.admission.instance_contents import properties_of
+from slotq_core.admission.instances.instance_contents import properties_of
 from slotq_core.admission.requirements import needs_of
 from slotq_core.errors import Refused
 from slotq_core.model.demand import Demand

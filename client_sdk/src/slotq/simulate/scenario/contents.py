@@ -16,6 +16,7 @@ from slotq.simulate.scenario.sections import (
     Expectation,
     GroupSpec,
     JobSpec,
+    NodesSpec,
     PoolSpec,
     WhySpec,
 )
@@ -52,6 +53,7 @@ DEFAULT_PROJECT = "default"
 SECTIONS: dict[str, type[Section]] = {
     **CONFIGURED,
     "pools": PoolSpec,
+    "pools.nodes": NodesSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
     "expect": Expectation,

@@ -27,10 +27,9 @@ from slotq.simulate.scenario.sections import (
     ChangeSpec,
     GroupSpec,
     JobSpec,
-    NodesSpec,
     WhySpec,
 )
-from slotq_core.admission.instance_contents import counting
+from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import SETTINGS, Submission
@@ -198,7 +197,6 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 def _keys() -> Keys:
     deeper: dict[str, type[Section]] = {
         "pools.changes": ChangeSpec,
-        "pools.nodes": NodesSpec,
         "expect.why": WhySpec,
     }
     return {"": Scenario, **deeper, **SECTIONS}

@@ -24,13 +24,13 @@ from slotq.simulate.scenario.fields import (
     Vector,
 )
 from slotq_core import names
-from slotq_core.admission.instance_contents import counting, declared
+from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import NodeRules, Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.wire.document.faults import DocumentFault, refuse
-from slotq_core.wire.document.sections import PoolSection, Section
+from slotq_core.wire.document.sections import NodesSection, PoolSection, Section
 from slotq_core.wire.document.values import (
     Count,
     Duration,
@@ -41,7 +41,14 @@ from slotq_core.wire.document.values import (
     Positive,
     Seconds,
 )
-from slotq_core.wire.pool_definition import CHOICES, DURATIONS, LONGEST_NAME, SWITCHES, following
+from slotq_core.wire.nodes.node_rules import NodeShare
+from slotq_core.wire.pool_definition import (
+    CHOICES,
+    DURATIONS,
+    LONGEST_NAME,
+    SWITCHES,
+    following,
+)
 
 INSTANCE_TYPE = "ml.scenario.large"
 """The instance type of pools that name none. Nobody knows what such instances contain."""
@@ -76,20 +83,17 @@ class ChangeSpec(Section):
         return counting([after], NO_SHARING, before=[pool])[0]
 
 
-class NodesSpec(Section):
-    """How the pool keeps nodes."""
+class NodesSpec(NodesSection):
+    """How the pool keeps nodes. Image, role and network decide nothing in a simulation."""
 
     gpus: Positive
-    """The GPUs of one instance."""
-    keep: Duration = 600_000
-    """How long a node without jobs stays."""
-    shared: Flag = False
     start_seconds: Duration = 0
     """How long a node's start takes."""
 
     @property
     def rules(self) -> NodeRules:
-        return NodeRules(gpus=self.gpus, keep=self.keep, shared=self.shared)
+        shared = self.share is NodeShare.POOL
+        return NodeRules(gpus=self.gpus, keep=self.keep, shared=shared)
 
 
 class PoolSpec(PoolSection):

@@ -51,6 +51,7 @@ def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forec
         left=runtimes.left(queue),
         yields=snapshot.yields,
         spent=queue.spent,
+        nodes=queue.nodes,
     )
     last: list[Plan] = []
     world = _World(queue=queue, snapshot=snapshot, until=queue.at)
@@ -83,13 +84,13 @@ class _World:
         )
 
     def configuration(self) -> Snapshot:
-        return replace(self.snapshot, active=(), waiting=(), due=())
+        return replace(self.snapshot, active=(), waiting=(), due=(), nodes=())
 
     def stop_times(self) -> Mapping[str, int]:
         return {pool.name: STOP for pool in self.snapshot.pools}
 
     def node_start_times(self) -> Mapping[str, int]:
-        return {}
+        return {pool.name: NODE_START for pool in self.snapshot.pools}
 
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]:
         return ()
@@ -105,6 +106,10 @@ SOON = 60_000
 """The least remaining time of a running job (ms): no assumption may end it before the next pass."""
 STOP = STOP_GRACE
 """How long (ms) a stop is assumed to take: what SageMaker gives a script at most."""
+
+
+NODE_START = 300_000
+"""How long (ms) the start of a node is assumed to take, until it runs jobs."""
 
 
 class Source(StrEnum):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from slotq_core.admission.instance_contents import counting
+from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Settings
@@ -22,6 +23,7 @@ from slotq_core.wire.scenario.pages import (
     group_of,
     health_of,
     job_of,
+    node_of,
     spending_of,
     yielded_of,
 )
@@ -42,6 +44,7 @@ class ForecastInput:
     groups: tuple[Group, ...]
     yields: tuple[Yielded, ...]
     spent: Spending
+    nodes: tuple[Node, ...]
     etas: Mapping[str, int]
     """How long (ms) jobs say that they still run, by job."""
     limits: Mapping[str, int]
@@ -74,6 +77,7 @@ class ForecastInput:
             groups=tuple(map(group_of, view.groups)),
             yields=tuple(map(yielded_of, view.yields)),
             spent=spending_of(view.spent),
+            nodes=tuple(map(node_of, view.nodes)),
             etas=durations_of({job.name: job.eta_seconds for job in view.jobs}),
             limits=durations_of({job.name: job.max_runtime for job in view.jobs}),
             withheld=frozenset(job.name for job in view.jobs if job.withheld),
@@ -103,6 +107,7 @@ class ForecastInput:
             spent=self.spent,
             yields=self.yields,
             groups=self.groups,
+            nodes=self.nodes,
         )
 
     def job(self, name: str) -> Job | None:

@@ -27,6 +27,8 @@ Durations are whole seconds. The settings:
 - `properties`: what its slots are like, which jobs may require and none uses up
   (`properties=mem_per_gpu_in_GiB:16`)
 - `checkpoints`: what happens to a preemptible job without checkpoints: warn, provide or require
+- `nodes`: how the pool keeps nodes (`nodes=on`, `nodes=keep:10m+share:pool`, in JSON an object;
+  `slotq_core.wire.nodes.node_rules` has the keys)
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.
@@ -38,7 +40,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
@@ -76,6 +78,7 @@ _PLAIN = {
     **{name: f"{name}=SECONDS" for name in DURATIONS},
     **{name: f"{name}=true|false" for name in SWITCHES},
     **{name: f"{name}=NAME:AMOUNT+…" for name in _BY_NAME},
+    "nodes": "nodes=on|KEY:VALUE+…",
     **{name: f"{name}={'|'.join(type(word))}" for name, word in CHOICES.items()},
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
@@ -267,14 +270,26 @@ def _plain_entry(text: str) -> dict[str, Any]:
             raise Misconfigured(
                 f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_PLAIN.values())}"
             )
-        entry[key] = _amounts(value) if key in _BY_NAME else value
+        entry[key] = _nodes(value) if key == "nodes" else value
+        if key in _BY_NAME:
+            entry[key] = dict(_pairs(value))
     return entry
 
 
-def _amounts(text: str) -> dict[str, str]:
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
     """Parse `gpus:8+licences:2`."""
-    pairs = (part.partition(":") for part in text.split("+"))
-    return {name.strip(): amount.strip() for name, _, amount in pairs}
+    for part in text.split("+"):
+        name, _, amount = part.partition(":")
+        yield name.strip(), amount.strip()
+
+
+def _nodes(text: str) -> Any:
+    """Parse `keep:10m+share:pool`, or a switch."""
+    if ":" not in text:
+        return text
+    from slotq_core.wire.nodes.node_rules import from_texts  # Few pools have nodes.
+
+    return from_texts(_pairs(text))
 
 
 def _pool(entry: Mapping[str, Any], default_type: str | None) -> Pool:

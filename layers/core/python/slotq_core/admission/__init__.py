@@ -4,7 +4,7 @@ submission      a submission from end to end, under one configuration
 access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
-instance_contents  what instances contain: GPUs, vCPUs and memory, for demands, pools and quotas
+instances       what instances contain, and which jobs share one
 dependencies    jobs that come after others
 groups          groups: every member, then the whole; gangs that could never start
 checkpoints     preemptible jobs without checkpoints

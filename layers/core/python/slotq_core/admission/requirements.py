@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slotq_core.admission.instance_contents import (
+from slotq_core.admission.instances.instance_contents import (
     contained,
     declares,
     in_one_word,

@@ -7,11 +7,12 @@ holds for a training plan, which is paid, reserved capacity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.errors import PlanNotAllowed, RoleNotAllowed
+from slotq_core.errors import InvalidRequest, PlanNotAllowed, RoleNotAllowed
 from slotq_core.model.callers import fits
+from slotq_core.model.pools import Pool
 
 ROLE_FIELD = "RoleArn"
 PLAN_FIELD = "ResourceConfig.TrainingPlanArn"
@@ -41,6 +42,20 @@ class ExecutionRoles:
             f"{asked} that you may use in this queue; you may use: {choice}",
             field=ROLE_FIELD,
         )
+
+    def check_nodes(self, before: Iterable[Pool], after: Iterable[Pool]) -> None:
+        """Check the roles that pools give jobs that name none, where a change sets them. Raises
+        InvalidRequest."""
+        known = {pool.nodes.role for pool in before if pool.nodes}
+        for pool in after:
+            role = pool.nodes.role if pool.nodes else ""
+            if role and self.allowed is not None and role not in {*self.allowed, *known}:
+                choice = ", ".join(self.allowed) or "none at all"
+                raise InvalidRequest(
+                    f"pool '{pool.name}': nodes.role '{role}' is not a role that this queue may "
+                    f"use; it may use: {choice}",
+                    field="nodes.role",
+                )
 
     def _is_for(self, role: str, submitter: str) -> bool:
         patterns = self.users.get(role)

@@ -76,7 +76,7 @@ def admit(
         pools=tuple(pool.name for pool in accepted),
         parts=needs.parts,
         requires=requires,
-        **settings_of(submission),
+        **{**settings_of(submission), "gpus": 0},  # `admission.instances.nodes` decides.
         project=submission.project,
         priority_class=_class_named_in(submission, rights),
         group=submission.group,
@@ -250,7 +250,12 @@ def _accepted(
     named = _named(submission, pools, by_default)
     needs = _needs(submission, pools, named)
     needs.check(named)
-    return needs, _few([pool for pool in named if needs.met_by(pool)])
+    found = [pool for pool in named if needs.met_by(pool)]
+    if submission.gpus:
+        from slotq_core.admission.instances.nodes import able  # Few jobs ask for GPUs of a node.
+
+        found = able(found, submission.gpus, pools)
+    return needs, _few(found)
 
 
 def check_names(

@@ -77,6 +77,12 @@ class Admission:
         project = self.permissions.project_for(submission.project, self.submitter)
         if project is not None:
             submission = replace(submission, project=project.name)
+        if submission.gpus:
+            from slotq_core.admission.instances.nodes import (
+                filled,  # Few jobs ask for GPUs of a node.
+            )
+
+            submission, request = filled(submission, request, self.pools, project)
         submission, request = completed(submission, request, project)
         submission = in_parts(submission, self.pools, project.pools if project else ())
         self.roles.check(submission.role, submitter=self.submitter)
@@ -98,6 +104,10 @@ class Admission:
         )
         pools = usable_pools(submission, self.pools, project)
         job = self._job(submission, pools, project, predecessors, ours)
+        if submission.gpus:
+            from slotq_core.admission.instances.nodes import with_gpus  # As above.
+
+            job = with_gpus(job, submission, request, pools)
         job = assured(replace(job, line_by_user=self.line_by_user), pools)
         notices = (*field_rules.warnings(request),)
         if job.checkpoints and not submission.checkpoints:

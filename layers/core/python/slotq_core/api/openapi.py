@@ -43,7 +43,7 @@ from slotq_core.wire.groups.members import MOST_JOBS, BatchBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
-from slotq_core.wire.views import about, jobs, pools, usage
+from slotq_core.wire.views import about, jobs, nodes, pools, usage
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
@@ -58,6 +58,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     jobs.JobView,
     jobs.QueueView,
     pools.PoolsView,
+    nodes.NodesView,
     wire_configuration.PoolBody,
     wire_configuration.LimitsBody,
     wire_configuration.LimitsView,
@@ -73,6 +74,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     about.AboutView,
     about.MeView,
     about.DoctorView,
+    about.NodeReportView,
     ErrorView,
 )
 _REF = "#/components/schemas/{model}"
@@ -81,7 +83,7 @@ _ERRORS = {
     400: "Malformed, or it could never run: `message` has a line for each fault, with its "
     "field and what would be right; `field` is the first of them",
     403: "Not signed by an IAM principal, or not allowed",
-    404: "No such pool or project, or no such job or group that the caller may see",
+    404: "No such pool, project or node, or no such job or group that the caller may see",
     409: (
         "The name is taken or in use; or the request came too late, because the job or the "
         "configuration has changed"
@@ -162,10 +164,10 @@ def _schema(shape: Shape) -> dict[str, Any]:
     return {"type": "number" if shape.kind == "float" else shape.kind}
 
 
-def _parameter(described: str, rule: Mapping[str, Any]) -> dict[str, Any]:
+def _parameter(described: str, rule: Mapping[str, Any], *, name: str = "name") -> dict[str, Any]:
     schema = {"type": "string", **rule}
     return {
-        "name": "name",
+        "name": name,
         "in": "path",
         "required": True,
         "description": described,
@@ -175,13 +177,17 @@ def _parameter(described: str, rule: Mapping[str, Any]) -> dict[str, Any]:
 
 _POOLS = {"pattern": f"^{definitions.NAME.pattern}$"}
 
-_NAMED: Mapping[str, dict[str, Any]] = {
-    "/jobs/": _parameter("The job's name: its TrainingJobName", names.SCHEMA),
-    "/groups/": _parameter("The group's name", names.SCHEMA),
-    "/pools/": _parameter("The pool's name", _POOLS),
-    "/projects/": _parameter("The project's name", _POOLS),
+_NAMED: Mapping[str, list[dict[str, Any]]] = {
+    "/jobs/": [_parameter("The job's name: its TrainingJobName", names.SCHEMA)],
+    "/groups/": [_parameter("The group's name", names.SCHEMA)],
+    "/pools/": [_parameter("The pool's name", _POOLS)],
+    "/projects/": [_parameter("The project's name", _POOLS)],
+    "/nodes/": [
+        _parameter("The pool's name", _POOLS, name="pool"),
+        _parameter("The node's name", names.SCHEMA),
+    ],
 }
-"""The `<name>` in paths that begin so."""
+"""The named parts of paths that begin so."""
 
 NUMBERS = {
     "MOST_AT_ONCE": wire_changes.MOST_AT_ONCE,
@@ -195,7 +201,7 @@ NUMBERS = {
 
 def _path(path: str) -> dict[str, Any]:
     """A path with its methods."""
-    named = [tag for begin, tag in _NAMED.items() if path.startswith(begin)]
+    named = [tag for begin, tags in _NAMED.items() if path.startswith(begin) for tag in tags]
     methods = {route.method.lower(): _operation(route) for route in ROUTES if route.path == path}
     return {"parameters": named, **methods} if named else {**methods}
 

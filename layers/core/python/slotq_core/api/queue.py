@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
+from slotq_core.errors import NoSuchNode
 from slotq_core.manager import QueueManager
 from slotq_core.operations.jobs.listing import MOST_ANSWER
-from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
+from slotq_core.wire.views.about import (
+    AboutView,
+    DoctorView,
+    FindingView,
+    MembershipView,
+    MeView,
+    NodeReportView,
+)
 
 if TYPE_CHECKING:
     from slotq_core.ports.stored import Finding
@@ -32,6 +40,22 @@ class QueueRoutes:
         view = scenario_page(queue, settings, revision, after, most=MOST_ANSWER)
         text = view.model_dump_json(exclude_defaults=True)
         return Response(status=int(HTTPStatus.OK), body=text, has_reports=bool(queue.etas))
+
+    def nodes(self) -> Response:
+        from slotq_core.wire.views.nodes import NodesView, node_view  # Few queues have nodes.
+
+        found = self._manager().queue_snapshots.nodes(to=self._request.caller())
+        views = [
+            node_view(
+                status.node,
+                status.pool,
+                jobs=status.jobs,
+                claimants=status.claimants,
+                sees=status.sees,
+            )
+            for status in found
+        ]
+        return json_answer(HTTPStatus.OK, NodesView(nodes=views))
 
     def about(self) -> Response:
         view = AboutView(slotq=__version__, caller=self._request.caller(), dry_runs=True)
@@ -57,6 +81,13 @@ class QueueRoutes:
             operates=permissions.may_operate(caller),
         )
         return json_answer(HTTPStatus.OK, view)
+
+    def look_at_node(self, pool: str, name: str) -> Response:
+        nodes = self._manager().periodic.nodes
+        if nodes is None:
+            raise NoSuchNode("this deployment keeps no nodes", field="name")
+        number = nodes.look_at(pool, name)
+        return json_answer(HTTPStatus.OK, NodeReportView(number=number))
 
     def examine(self) -> Response:
         return _findings(self._manager().doctor.examine_if_due())

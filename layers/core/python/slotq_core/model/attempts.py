@@ -93,6 +93,10 @@ class AttemptOutcome(StrEnum):
     """The project's rules forbade the start. Nothing was started, and the job is held."""
 
 
+PartOfSlot = tuple[int, ...]
+"""A part of a slot as two numbers: one GPU of eight is (1, 8). Empty: the whole slot."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
     """One run of a job: one SageMaker training job."""
@@ -119,6 +123,8 @@ class Attempt:
     """The generation of that node."""
     gpu_ids: tuple[int, ...] = ()
     """The node's GPUs that the attempt holds, by index from 0, in order."""
+    node_gpus: int = 0
+    """The GPUs of that node in all; 0: none, or the attempt is older than this field."""
     node_share: Demand = field(default_factory=Demand)
     """What else of the node's contents the attempt holds: CPUs and memory, where the job asks for
     them."""
@@ -160,3 +166,8 @@ class Attempt:
     """S3 URI of model.tar.gz."""
     checkpoints: str = ""
     """S3 URI of the checkpoints, once the attempt runs."""
+
+    @property
+    def part_of_slot(self) -> PartOfSlot:
+        """The part of a slot that the attempt holds on its node: its GPUs, of those of the node."""
+        return (len(self.gpu_ids), self.node_gpus) if self.node and self.node_gpus else ()

@@ -114,6 +114,22 @@ class JobSettings:
             "project's quota.",
         },
     )
+    gpus: int = field(
+        default=0,
+        metadata={
+            "help": "GPUs of one node, in pools that keep nodes; 0: whole instances.",
+            "most": 64,
+            "whole": "a part of a GPU cannot be asked for",
+        },
+    )
+    """The GPUs of one node; 0: whole instances. In a stored job: those that it takes in pools with
+    nodes, and 0 if no node can run it (`Job.whole_because`)."""
+    literal_paths: bool = field(
+        default=False,
+        metadata={
+            "help": "Whether the job has /opt/ml itself on its node, as one job at a time can."
+        },
+    )
 
 
 SETTINGS = tuple(setting.name for setting in fields(JobSettings))
@@ -140,11 +156,16 @@ class Job(JobSettings):
     the job takes, or that the job takes itself where it runs without a node."""
     pools: tuple[str, ...]
     """Names of acceptable pools, the preferred first. Never empty."""
-    gpus: int = 0
-    """The GPUs of one node that the job takes; 0: the job takes whole instances."""
     tenant: str = ""
     """A short hash of what all jobs on one node have in common: the project (unless the pool's
-    nodes are shared), role, image, network, keys. Set if and only if `gpus` is."""
+    nodes are shared), role, image, network, keys. Set if and only if `gpus` is
+    (`admission.instances.nodes`)."""
+    whole_because: tuple[str, ...] = ()
+    """Why the job takes whole instances although its tag asks for GPUs
+    (`reasons.WholeInstance`)."""
+    longest_attempt: Duration = 0
+    """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
+    request, rounded up (`admission.instances.nodes`); 0: not known."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""
@@ -316,6 +337,8 @@ class Submission(JobSettings):
     priority_class: str = ""
     group: str = ""
     """The group's name; empty: none."""
+    in_gang: bool = False
+    """Whether that group is a gang."""
     checkpoints: bool = True
     after: tuple[str, ...] = ()
     """Jobs, and groups as `GROUP_END` says, that must complete before this one waits for slots. A

@@ -65,8 +65,8 @@ class Node:
     leaves_at: Moment | None = None
     """When the training job reaches SageMaker's longest runtime, with room for the end (ms). A node
     starts no job that it would cut short before that."""
-    orders: int = 0
-    """The number of the last orders written."""
+    one_person: bool = False
+    """Whether its jobs share a user id, so that they must all be one person's."""
     reports: int = 0
     """The number of the last report taken in."""
     reported_at: Moment | None = None
@@ -75,8 +75,7 @@ class Node:
     """Until when the node may run jobs without another report (ms)."""
     stop: StopOrder | None = None
     version: int = 0
-    """Rises by one with each committed change of the node itself: not with its jobs, reports and
-    orders."""
+    """Rises by one with each committed change of the node itself: not with its jobs and reports."""
 
 
 def owner_of_node(pool: str, node: str) -> str:

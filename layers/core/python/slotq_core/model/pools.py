@@ -34,6 +34,25 @@ class MissingRight:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FailedNodes:
+    """A tenant's image that could not run a node's agent in a pool. Before `not_before` the
+    tenant's jobs take whole instances there."""
+
+    tenant: str
+    """As in the jobs (`Job.tenant`)."""
+    image: str = ""
+    """The image; empty: not known any more."""
+    since: Moment
+    """When a node first failed (ms)."""
+    failures: int = 1
+    """Consecutive failures."""
+    not_before: Moment
+    """No node starts for the tenant before this moment (ms)."""
+    message: str = ""
+    """SageMaker's FailureReason of the last node."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolHealth:
     """Whether SageMaker has lately provided the pool's configured capacity.
 
@@ -53,6 +72,8 @@ class PoolHealth:
     """SageMaker's last message about its capacity."""
     missing_rights: tuple[MissingRight, ...] = ()
     """At most one for each role, and one for all jobs."""
+    failed_nodes: tuple[FailedNodes, ...] = ()
+    """At most one for each tenant."""
 
 
 HEALTHY = PoolHealth()
@@ -138,8 +159,8 @@ class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account.
 
     Durations, switches (`bool`) and choices (an enum) are settings: everything that reads, writes
-    or checks a pool's settings follows from their declaration (`wire.pool_definition`), and so does
-    the option of `slotq pools set`.
+    or checks a pool's settings follows from their declaration (`wire.pool_definition`), and
+    so does the option of `slotq pools set`.
     """
 
     name: str
@@ -266,3 +287,10 @@ class Pool:
         if self.state is PoolState.DRAINED:
             return self.offers
         return self.offers - Demand(slots=max(0, self.capacity.slots - learned))
+
+
+def gpus_of(pool: Pool) -> int:
+    """The GPUs of one instance of a pool with nodes; 0: not known."""
+    if pool.nodes is not None and pool.nodes.gpus:
+        return pool.nodes.gpus
+    return pool.capacity["gpus"] // max(1, pool.capacity.slots)

@@ -199,11 +199,13 @@ class BudgetStatus:
     spent: int
     """Slots multiplied by ms."""
     held: int
-    """The slots that its jobs hold now, at which it spends."""
+    """The slots that its jobs hold now, at which it spends, in parts of which a slot has `per`."""
     resets_at: int
     """When (ms) the next month begins and resets the budget."""
     warned: bool = False
     """Whether the queue has warned in this month."""
+    per: int = 1
+    """More than 1 where jobs hold parts of slots, on nodes."""
 
     @property
     def is_spent(self) -> bool:
@@ -221,7 +223,7 @@ class BudgetStatus:
 
     def reaches(self, amount: int, now: int) -> int | None:
         """When (ms) the spending reaches the amount, if as many slots stay held; None: never."""
-        return now + -(-(amount - self.spent) // self.held) if self.held else None
+        return now + -(-(amount - self.spent) * self.per // self.held) if self.held else None
 
     def sentence(self) -> str:
         """The spending, for people."""

@@ -71,6 +71,8 @@ class QueueSnapshot:
     order. Jobs that wait for others and held ones, too."""
     groups: tuple[Group, ...] = ()
     """The groups of these jobs."""
+    nodes: tuple[Node, ...] = ()
+    """Every node that holds a slot."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
     etas: Mapping[str, int] = field(default_factory=dict)

@@ -32,10 +32,12 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("priority", "priority_class", "admitted_class", "auto"),
     ),
     (("pools",), ("pools",)),
-    *(((name,), (name,)) for name in SETTINGS),
+    *(((name,), (name,)) for name in SETTINGS if name != "gpus"),
 )
 """The settings that can change during a job's life: fields of the submission, and the job fields
 that each decides. A running attempt keeps its pool until the next attempt."""
+_ON_NODES = ("gpus", "tenant", "whole_because")
+"""What admission decides of a job that asks for GPUs of a node."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,9 +145,36 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
     All other settings keep their current values, for example a demoted class or used retries. The
     running time stays too, so a new class's time may already be used up. The job keeps its entry
     time. A claim in a pool that the job no longer accepts is given up. Raises InvalidRequest if the
-    revision changes the demand or the dependencies, and TooLate if it changes the class of a job
-    that holds slots.
+    revision changes the demand or the dependencies, and TooLate if it changes the class or the GPUs
+    of a job that holds slots.
     """
+    _check_kept(job, revision, admitted)
+    changed = {
+        name: getattr(admitted, name)
+        for asked, decided in _SETTINGS
+        if any(getattr(revision.before, f) != getattr(revision.after, f) for f in asked)
+        for name in decided
+    }
+    elsewhere = _goes_elsewhere(job, revision, admitted)
+    if (elsewhere or _asks_otherwise(revision)) and not job.active:
+        changed |= {name: getattr(admitted, name) for name in _ON_NODES}
+    after: Job = replace(job, **changed)
+    if "priority_class" in changed:
+        after = come_into(after, classes)
+    if admitted.project != job.project:
+        after = _moved(after, revision, admitted, by)
+    if after.claim and (after.claim.pool not in after.pools or _lost_node(job, after)):
+        after = replace(after, claim=None)
+    return replace(
+        after,
+        refused_in=tuple(pool for pool in after.refused_in if pool in after.pools),
+        denied_in=tuple(pool for pool in after.denied_in if pool in after.pools),
+    )
+
+
+def _check_kept(job: Job, revision: Revision, admitted: Job) -> None:
+    """Check that the revision changes nothing that stays as submitted. Raises InvalidRequest and
+    TooLate."""
     if revision.before.demand != revision.after.demand:
         raise InvalidRequest(
             f"the tag '{DEMAND_TAG}' stays as submitted; cancel job {job.name} and submit it with "
@@ -158,9 +187,8 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
             "and submit it with other pools",
             field="Tags",
         )
-    elsewhere = (revision.before.pools, job.project) != (revision.after.pools, admitted.project)
     lost = [name for name in NAMES if job.demand[name] and not admitted.demand[name]]
-    if elsewhere and lost:
+    if _goes_elsewhere(job, revision, admitted) and lost:
         raise InvalidRequest(
             f"job {job.name} takes {' and '.join(lost)} from its pools, and not all of the new "
             "pools count them; cancel it and submit it with these pools",
@@ -177,24 +205,25 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
             f"job {job.name} is {job.state}; only a waiting job can change its class",
             field="tags",
         )
-    changed = {
-        name: getattr(admitted, name)
-        for asked, decided in _SETTINGS
-        if any(getattr(revision.before, f) != getattr(revision.after, f) for f in asked)
-        for name in decided
-    }
-    after: Job = replace(job, **changed)
-    if "priority_class" in changed:
-        after = come_into(after, classes)
-    if admitted.project != job.project:
-        after = _moved(after, revision, admitted, by)
-    if after.claim and after.claim.pool not in after.pools:
-        after = replace(after, claim=None)
-    return replace(
-        after,
-        refused_in=tuple(pool for pool in after.refused_in if pool in after.pools),
-        denied_in=tuple(pool for pool in after.denied_in if pool in after.pools),
-    )
+    if _asks_otherwise(revision) and job.active:
+        raise TooLate(
+            f"job {job.name} is {job.state}; only a waiting job can ask for other GPUs",
+            field="tags",
+        )
+
+
+def _goes_elsewhere(job: Job, revision: Revision, admitted: Job) -> bool:
+    return (revision.before.pools, job.project) != (revision.after.pools, admitted.project)
+
+
+def _lost_node(before: Job, after: Job) -> bool:
+    """Whether the claim is to a node for another tenant or other GPUs."""
+    owed = before.claim is not None and before.claim.node != ""
+    return owed and (before.gpus, before.tenant) != (after.gpus, after.tenant)
+
+
+def _asks_otherwise(revision: Revision) -> bool:
+    return revision.before.gpus != revision.after.gpus
 
 
 def _dependencies(submission: Submission) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -220,7 +249,13 @@ def in_project(job: Job, project: str, *, by: str) -> Job:
     if job.active:
         return replace(job, project=project)
     origin = f"from project {job.project} " if job.project else ""
-    return replace(job, project=project, message=f"moved {origin}to project {project} by {by}")
+    message = f"moved {origin}to project {project} by {by}"
+    if not job.tenant:
+        return replace(job, project=project, message=message)
+    from slotq_core.admission.instances.nodes import tenant_in  # Few jobs ask for GPUs of a node.
+
+    tenant = tenant_in(job.tenant, project)
+    return replace(job, project=project, tenant=tenant, message=message)
 
 
 def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:

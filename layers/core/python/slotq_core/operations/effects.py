@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
@@ -25,18 +26,28 @@ from slotq_core.operations.attempts.attempt_changes import (
     Changed,
     Wanted,
 )
-from slotq_core.operations.attempts.observing import Observing, Reads, failure, shown_text
+from slotq_core.operations.attempts.observing import (
+    Observed,
+    Observing,
+    Reads,
+    failure,
+    shown_text,
+)
 from slotq_core.operations.attempts.pool_lessons import Lessons
+from slotq_core.operations.attempts.start_requests import StartRequests
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.apply import Step, not_started
 from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import (
     CallResult,
+    Observation,
     Request,
+    SageMakerService,
     TrainingService,
     Verdict,
 )
@@ -44,7 +55,10 @@ from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
 
 if TYPE_CHECKING:
-    from slotq_core.operations.attempts.gang_starts import GangStarts
+    from slotq_core.model.nodes import Node
+    from slotq_core.operations.nodes.node_effects import NodeEffects
+    from slotq_core.operations.nodes.node_training import NodeServices, NodeTraining
+    from slotq_core.ports.nodes import NodeDocuments
 
 HANDLER_LIFETIME = 60_000
 """Upper bound (ms) on a handler's life. The function's timeout in template.yaml must not exceed it.
@@ -70,6 +84,9 @@ MOST_UNCONFIRMED = 40
 
 _REFUSALS = {Verdict.FAIL: Ending.REJECTED, Verdict.NAME_TAKEN: Ending.NAME_TAKEN}
 """The ending of an attempt whose create is refused permanently: no retry helps."""
+
+
+_NO_NODES = "this deployment keeps no nodes: its stack has no bucket for them"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,30 +122,72 @@ class Effects:
     def __init__(
         self,
         store: Store,
-        training: TrainingService,
+        training: SageMakerService,
         clock: Clock,
         suspends: Suspends,
         scripts: Scripts | None = None,
         *,
         at_once: InParallel = one_by_one,
+        documents: NodeDocuments | None = None,
     ) -> None:
-        """`at_once` commits to several pools at once; the store uses another one."""
+        """`at_once` commits to several pools at once; the store uses another one. `documents`: of
+        the nodes; None: this deployment keeps none."""
         self._store = store
+        self._documents = documents
         self._training = training
         self._clock = clock
         self._suspends = suspends
         self._lessons = Lessons(store.configuration, store.health, clock)
         self._changes = AttemptChanges(store, self._lessons, at_once)
-        self.observing = Observing(store, training, clock, self._changes, scripts)
-        self._gangs: GangStarts | None = None
+        self.observing = Observing(
+            store, training, clock, self._changes, scripts, observe_node=self._observe_node
+        )
+        self._requests = StartRequests(store, clock)
+        self._at_once = at_once
+        self._node_services: NodeServices | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
         this process only. The table stays small, because each entry costs SLOW."""
 
+    @cached_property
+    def nodes(self) -> NodeEffects:
+        """The effects of decisions about nodes."""
+        # Most queues have no nodes, and no cold start should pay for them.
+        from slotq_core.operations.nodes.ended_nodes import EndedNodes
+        from slotq_core.operations.nodes.node_effects import NodeEffects
+
+        ended = EndedNodes(
+            self._store,
+            self._clock,
+            self._lessons,
+            end_job=self.observing.end,
+            take_report=self._take_report if self._documents else None,
+        )
+        return NodeEffects(
+            self._store,
+            self._training,
+            self._clock,
+            lessons=self._lessons,
+            ended=ended,
+            prescribed=self._requests.prescribed,
+            documents=self._documents,
+            order_leave=self._order_leave if self._documents else None,
+            take_report=self._take_report if self._documents else None,
+        )
+
+    def _order_leave(self, node: Node) -> None:
+        self.node_services.orders.write(node)
+
+    def _take_report(self, node: Node) -> None:
+        self.node_services.reports.take_in(node)
+
+    def _observe_node(self, pool: str, name: str, seen: Observation) -> Observed:
+        return self.nodes.news.observe(pool, name, seen)
+
     def stale(self, jobs: Iterable[Job]) -> list[Job]:
         """Return the jobs whose intent belongs to a dead handler."""
         now = self._clock.now()
-        return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
+        return [job for job in jobs if _unfinished(job) and is_dead(_intent_at(job), now)]
 
     def due(self, jobs: Iterable[Job]) -> list[Job]:
         """Return the jobs whose intents this pass carries out: those of dead handlers, also of a
@@ -139,7 +198,7 @@ class Effects:
             for job in jobs
             if _unfinished(job)
             and (
-                (_is_dead(_ordered_at(job), now) and not self._suspends.has_asked(job))
+                (is_dead(_ordered_at(job), now) and not self._suspends.has_asked(job))
                 or self._suspends.is_over(job)
             )
         ]
@@ -150,7 +209,7 @@ class Effects:
 
     def carry_out(self, job: Job) -> None:
         """Make the call that the job's live attempt still needs, if any."""
-        if called := self._call(job, Reads(self._store)):
+        if called := self._call(job, self._work([job])):
             self._confirmed(called, self._changes.one(called.confirms) if called.confirms else None)
 
     def carry_out_all(
@@ -166,19 +225,20 @@ class Effects:
         """
         jobs = sorted(jobs, key=lambda job: self._slow.get(job.name, 0))
         done = _Done()
-        reads = Reads(self._store, [job.name for job in jobs if _needs_create(job)])
+        work = self._work(jobs)
         for job in jobs:
             late = until is not None and self._clock.now() >= until
-            if ahead and _needs_create(job) and not job.group and (late or done.leaves(job)):
+            if ahead and work.may_be_left(job) and (late or done.leaves(job)):
                 done.untried.append(job)
                 continue
             if late:
                 done.fails(f"{job.name}: no time left in this pass")
                 continue
             try:
-                called = self._call(job, reads)
+                called = self._call(job, work)
             except SlotQError as error:
-                done.fails(f"{job.name}: {error}", unanswered=_needs_create(job))
+                unanswered = _needs_create(job) and not _is_on_node(job)
+                done.fails(f"{job.name}: {error}", unanswered=unanswered)
             else:
                 done.takes(called, self._clock.now())
             if took := self._slow.get(job.name):
@@ -194,10 +254,37 @@ class Effects:
             untried=tuple(done.untried),
         )
 
-    def _call(self, job: Job, reads: Reads) -> _Called | None:
+    @property
+    def node_services(self) -> NodeServices:
+        """What is done by the documents of nodes. Raises Unavailable if this deployment keeps
+        none."""
+        if self._documents is None:
+            raise Unavailable(_NO_NODES)
+        if self._node_services is None:
+            # Most queues have no nodes, and no cold start should pay for them.
+            from slotq_core.operations.nodes.node_training import NodeServices
+
+            self._node_services = NodeServices(
+                self._store,
+                self._documents,
+                self._clock,
+                observing=self.observing,
+                requests=self._requests,
+                at_once=self._at_once,
+            )
+        return self._node_services
+
+    def _work(self, jobs: Sequence[Job]) -> _Work:
+        """Prepare the calls for these jobs, which are as they were committed."""
+        on_nodes = [job for job in jobs if _is_on_node(job)]
+        found = self.node_services.trainings(on_nodes) if on_nodes and self._documents else {}
+        reads = Reads(self._store, [job.name for job in jobs if _needs_create(job)])
+        return _Work(reads=reads, on_nodes=found)
+
+    def _call(self, job: Job, work: _Work) -> _Called | None:
         began = self._clock.now()
         try:
-            return self._do(job, began, reads)
+            return self._do(job, began, work)
         finally:
             took = self._clock.now() - began
             self._slow.pop(job.name, None)
@@ -247,28 +334,31 @@ class Effects:
             return None
         return Change(before=job, after=restored)
 
-    def _do(self, job: Job, began: int, reads: Reads) -> _Called | None:
+    def _do(self, job: Job, began: int, work: _Work) -> _Called | None:
         """Make the call that is still needed. None: none was needed, or its refusal is
         committed."""
         if job.attempt is None:
             return None
         if _needs_create(job):
-            return self._create(job, job.attempt, reads)
+            return self._create(job, job.attempt, work)
         if job.attempt.stop is None or job.attempt.stop.sent:
             return None
-        if not self._suspends.in_grace(job, job.attempt):
-            return self._stop(job, job.attempt, began)
+        node = work.on_node(job.attempt)
+        if not self._suspends.in_grace(job, job.attempt, ask=node.suspend if node else None):
+            return self._stop(job, job.attempt, began, node or self._training)
         return None
 
     def _is_late(self, began: int) -> bool:
         return self._clock.now() - began >= LONGEST_EFFECT
 
-    def _create(self, job: Job, attempt: Attempt, reads: Reads) -> _Called | None:
-        request, broken = self._prescribed(job, attempt, reads)
-        if broken and not self._was_created(job, attempt):
+    def _create(self, job: Job, attempt: Attempt, work: _Work) -> _Called | None:
+        training = work.on_node(attempt) or self._training
+        request, broken = self._requests.prescribed(job, attempt, work.reads)
+        if broken and not self._was_created(job, attempt, training):
             self._forbidden(job, attempt, broken)
             return None
-        answer = self._training.create(self._as_member(request, job, attempt), job, attempt)
+        complete = self._requests.as_member(request, job, attempt)
+        answer = training.create(complete, job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
@@ -288,47 +378,13 @@ class Effects:
                 taken = self._refused(job, attempt, answer)
                 return _Called(job=job, closes=taken is not None and taken.learned)
 
-    def _prescribed(self, job: Job, attempt: Attempt, reads: Reads) -> tuple[Request, str]:
-        """Return the request to start with, and the fields that the job's project forbids by
-        now."""
-        request = reads.request(job.name)
-        configuration = reads.configuration(self._clock.now()) if job.project else None
-        project = configuration.sharing.project(job.project) if configuration else None
-        if configuration is None or project is None:
-            return request, ""
-        parts = {pool for pool, _ in job.parts}
-        types = {
-            pool.name: pool.instance_type for pool in configuration.pools if pool.name in parts
-        }
-        # Most queues have no such rules, and no cold start should pay for them.
-        from slotq_core.admission.prescribed import broken_at_start, prescribed
-
-        broken = broken_at_start(
-            request,
-            project,
-            job.workload,
-            types={**types, attempt.pool: attempt.instance_type},
-        )
-        return prescribed(request, project.requests, at_start=True), broken
-
-    def _as_member(self, request: Request, job: Job, attempt: Attempt) -> Request:
-        """The request with the environment variables of a gang's member."""
-        if not job.group:
-            return request
-        if self._gangs is None:
-            # Most jobs are in no group, and no cold start should pay for them.
-            from slotq_core.operations.attempts.gang_starts import GangStarts
-
-            self._gangs = GangStarts(self._store)
-        return self._gangs.as_member(request, job, attempt)
-
-    def _was_created(self, job: Job, attempt: Attempt) -> bool:
+    def _was_created(self, job: Job, attempt: Attempt, training: TrainingService) -> bool:
         """Whether a dead handler may have created the training job, under the rules of that time: a
         training job of that name exists. A repeated create then starts nothing, and its answer
         shows the owner of the name."""
-        if not _is_dead(_intent_at(job), self._clock.now()):
+        if not is_dead(_intent_at(job), self._clock.now()):
             return False
-        return self._training.describe(attempt.training_job) is not None
+        return training.describe(attempt.training_job) is not None
 
     def _forbidden(self, job: Job, attempt: Attempt, broken: str) -> None:
         """End an attempt before its create: the job is held."""
@@ -355,17 +411,19 @@ class Effects:
             )
         )
 
-    def _stop(self, job: Job, attempt: Attempt, began: int) -> _Called | None:
-        stale = _is_dead(_intent_at(job), self._clock.now())
+    def _stop(
+        self, job: Job, attempt: Attempt, began: int, training: TrainingService
+    ) -> _Called | None:
+        stale = is_dead(_intent_at(job), self._clock.now())
         if not attempt.created and not stale:
             return None  # The create is in progress; the handler that confirms it also stops it.
-        if not attempt.created and not self._is_there(attempt):
+        if not attempt.created and not self._is_there(attempt, training):
             message = f"its training job {attempt.training_job} does not run"
             self._changes.one(self.observing.gone(job, attempt.training_job, message))
             return None
         if self._is_late(began):
             return None
-        answer = self._training.stop(attempt.training_job)
+        answer = training.stop(attempt.training_job)
         sent = Wanted(job=job, training_job=attempt.training_job, change=self._stop_sent)
         match answer.verdict:
             case Verdict.OK:
@@ -383,10 +441,10 @@ class Effects:
                 raise Unavailable(f"StopTrainingJob {attempt.training_job}: {answer.message}")
         return None
 
-    def _is_there(self, attempt: Attempt) -> bool:
+    def _is_there(self, attempt: Attempt, training: TrainingService) -> bool:
         """Whether an unconfirmed create took effect. The name may by now belong to a training job
         of somebody else, which the queue must not stop."""
-        there = self._training.look_into(attempt.training_job, now=self._clock.now())
+        there = training.look_into(attempt.training_job, now=self._clock.now())
         return there is not None and there.ours
 
     def _look(self, training_job: str) -> None:
@@ -405,6 +463,30 @@ class Effects:
             return None
         attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
         return Change(before=job, after=replace(job, attempt=attempt))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Work:
+    """What the calls for several jobs share."""
+
+    reads: Reads
+    on_nodes: Mapping[str, NodeTraining]
+    """By training job."""
+
+    def on_node(self, attempt: Attempt) -> NodeTraining | None:
+        """Return the service of an attempt on a node; None: it has instances of its own. Raises
+        Unavailable if this deployment keeps no nodes."""
+        if attempt.node and attempt.training_job not in self.on_nodes:
+            raise Unavailable(_NO_NODES)
+        return self.on_nodes.get(attempt.training_job)
+
+    def may_be_left(self, job: Job) -> bool:
+        """Whether the job's start may be left untried: nothing of it, or of its group, can have
+        begun."""
+        if not _needs_create(job) or job.group:
+            return False
+        node = self.on_nodes.get(job.attempt.training_job) if job.attempt else None
+        return node is None or not node.is_tried
 
 
 @dataclass(kw_only=True, slots=True)
@@ -438,7 +520,9 @@ class _Done:
             self.closed.add(called.job.attempt.pool)
 
     def leaves(self, job: Job) -> bool:
-        """Whether the job's create would fail, too."""
+        """Whether the job's create would fail, too. One on a node needs nothing of SageMaker."""
+        if _is_on_node(job):
+            return False
         return self.unanswered or (job.attempt is not None and job.attempt.pool in self.closed)
 
     def is_to_be_confirmed(self, now: int) -> bool:
@@ -459,6 +543,10 @@ def _needs_create(job: Job) -> bool:
     return job.state is JobState.STARTING and job.attempt is not None and not job.attempt.created
 
 
+def _is_on_node(job: Job) -> bool:
+    return job.attempt is not None and bool(job.attempt.node)
+
+
 def _unfinished(job: Job) -> bool:
     assert job.attempt is not None
     if job.attempt.stop is not None:
@@ -466,7 +554,7 @@ def _unfinished(job: Job) -> bool:
     return not job.attempt.created
 
 
-def _is_dead(intent_at: int, now: int) -> bool:
+def is_dead(intent_at: int, now: int) -> bool:
     """Whether the handler of an intent of that time has ended, or the handler's clock was wrong."""
     return not now - HANDLER_LIFETIME < intent_at <= now + FAR_OFF
 

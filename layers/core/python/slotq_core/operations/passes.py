@@ -9,13 +9,15 @@ After a conflict, a pass loads and plans again. It excludes what is refused perm
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
+from typing import TYPE_CHECKING
 
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
@@ -24,13 +26,16 @@ from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinishe
 from slotq_core.operations.effects import Effects
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import pools_touched, steps
-from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
+from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in, nodes_in
 from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Repair, Store
-from slotq_core.ports.stored import Change, Finding, Poison, World
+from slotq_core.ports.stored import Change, Finding, NodeChange, Poison, World
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.usage.calendar_days import month_of
+
+if TYPE_CHECKING:
+    from slotq_core.operations.nodes.node_steps import NodeSteps
 
 PASS_BUDGET = 30_000
 """How long (ms) a pass may decide. An unfinished pass asks for another pass."""
@@ -104,8 +109,17 @@ class Passes:
     """Runs passes over the ports."""
 
     def __init__(
-        self, *, store: Store, clock: Clock, notifier: Notifier, effects: Effects, poisons: Poisons
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        notifier: Notifier,
+        effects: Effects,
+        poisons: Poisons,
+        new_token: Callable[[], str] | None = None,
     ) -> None:
+        """`new_token` makes the secret token of a node; None: by chance."""
+        self._new_token = new_token
         self._store = store
         self._clock = clock
         self._notifier = notifier
@@ -169,6 +183,7 @@ class Passes:
         warned = list(before.budget_warnings)
         slow: list[Job] = []
         tried: set[str] = set()
+        tried_nodes: set[Node] = set()
         notified: set[str] = set()
         setbacks, ahead = Setbacks(), _Ahead()
         while self._clock.now() < until:
@@ -192,7 +207,8 @@ class Passes:
             troubles += carried.troubles
             tried |= {job.name for job in left}
             slow.clear()
-            if carried.as_planned and not left:
+            left_nodes = self._carry_out_nodes(world.snapshot, tried_nodes, troubles, until)
+            if carried.as_planned and not (left or left_nodes):
                 with suppress(SlotQError):
                     world.keep_bounds()
                 return PassResult(
@@ -211,6 +227,17 @@ class Passes:
             budget_warnings=tuple(warned),
         )
 
+    def _carry_out_nodes(
+        self, snapshot: Snapshot, tried: set[Node], troubles: list[str], until: int
+    ) -> bool:
+        """Carry out what is due for nodes, each at most once. Returns whether anything was."""
+        if not snapshot.nodes:
+            return False
+        due = [task for task in self._effects.nodes.due(snapshot) if task.node not in tried]
+        tried |= {task.node for task in due}
+        troubles += self._effects.nodes.carry_out_all(due, until=until).troubles
+        return bool(due)
+
     def _load(self, troubles: list[str], warned: list[BudgetStatus]) -> World:
         """Load; note unreadable items, and projects that have come near their budget."""
         world = self._store.worlds.load(self._clock.now())
@@ -228,7 +255,8 @@ class Passes:
         if world.undecidable:
             return Plan()
         snapshot, more = without(world.snapshot, setbacks.away, world.more)
-        return plan(snapshot, self._clock.now(), more=more)
+        planned = plan(snapshot, self._clock.now(), more=more)
+        return setbacks.away.left_of(planned)
 
     def _finish_begun(
         self, world: World, notified: set[str], setbacks: Setbacks, until: int
@@ -281,15 +309,20 @@ class Passes:
         """
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
-        conditions = _Conditions(versions=versions, group_decisions=world.group_decisions)
+        conditions = _Conditions(
+            versions=versions,
+            group_decisions=world.group_decisions,
+            snapshot=world.snapshot,
+            new_token=self._new_token,
+        )
         applied = _Applied()
         left = deque(decisions)
         while left and (began := self._clock.now()) < until:
-            committed: list[Job] = []
+            committed = _Committed()
             goes_on, failure = True, None
             try:
                 with self._store.decisions.in_a_row():
-                    while left and goes_on and (most := ahead.most - _calls(committed)) > 0:
+                    while left and goes_on and (most := ahead.most - committed.calls) > 0:
                         following = self._steps(left, pools, conditions)
                         together = self._together(following, conditions, most)
                         goes_on = self._commit(together, conditions, setbacks, applied, committed)
@@ -326,15 +359,18 @@ class Passes:
         found: list[_Step] = []
         names: set[str] = set()
         for step in following:
-            own = {change.before.name for change in step.changes}
-            most -= _calls(change.after for change in step.changes)
+            ends = nodes_in(step.decision)
+            own = {change.before.name for change in step.changes} | {*map("/".join, ends)}
+            most -= _calls(change.after for change in step.changes) + len(ends)
             if found and (names & own or most < 0):
                 break
             names |= own
             found.append(step)
         while len(found) > 1:
             changes, seen = _changes(found), conditions.seen(_pools(found))
-            if (count := self._store.decisions.fitting(changes, seen=seen)) == len(changes):
+            nodes = self._node_changes(found, conditions)
+            count = self._store.decisions.fitting(changes, seen=seen, nodes=nodes)
+            if count == len(changes):
                 break
             sizes = accumulate(len(step.changes) for step in found)
             found = found[: max(1, sum(1 for size in sizes if size <= count))]
@@ -346,13 +382,14 @@ class Passes:
         conditions: _Conditions,
         setbacks: Setbacks,
         applied: _Applied,
-        committed: list[Job],
+        committed: _Committed,
     ) -> bool:
         """Commit these decisions together. Where the transaction is refused, commit each half, up
         to the first decision that is refused by itself. Returns whether all were committed."""
         try:
-            for jobs in self._committed(together, conditions):
-                committed += jobs
+            for jobs, nodes in self._committed(together, conditions):
+                committed.jobs += jobs
+                committed.nodes += nodes
         except Unfinished as error:
             setbacks.put_groups_away(frozenset(job.name for job in jobs_in(together[0].decision)))
             applied.troubles.append(f"nothing is decided about groups: {error}")
@@ -374,39 +411,61 @@ class Passes:
 
     def _committed(
         self, together: Sequence[_Step], conditions: _Conditions
-    ) -> Iterator[tuple[Job, ...]]:
+    ) -> Iterator[tuple[tuple[Job, ...], tuple[Node, ...]]]:
         """Commit decisions that one transaction holds, or one decision that needs several. Yields
-        the jobs after each transaction. Raises Conflict.
+        the jobs and the nodes after each transaction. Raises Conflict.
 
         A decision about a group is committed as a whole, if need be in parts (`DecisionsInParts`).
-        Another one that takes several transactions is an eviction. The first carries the claim, so
-        the remaining slots stay owed if the handler dies in between.
+        Nodes whose jobs it evicts then end by a later plan. Another decision that takes several
+        transactions is an eviction. The first carries the claim, so the remaining slots stay owed
+        if the handler dies in between, and the nodes, so no job comes to them any more.
         """
         changes, touched = _changes(together), _pools(together)
         about_group = any(change.after.group for change in changes)
-        fits = len(together) > 1 or self._parts.fits(changes, conditions.seen(touched))
+        nodes = self._node_changes(together, conditions)
+        fitting, seen = self._store.decisions.fitting, conditions.seen(touched)
+        fits = len(together) > 1 or fitting(changes, seen=seen, nodes=nodes) == len(changes)
         if about_group and not fits:
-            yield self._parts.commit(
+            jobs = self._parts.commit(
                 changes,
-                seen=conditions.seen(touched),
+                seen=seen,
                 group_decisions=conditions.group_decisions,
                 starts=isinstance(together[0].decision, StartGang),
             )
             conditions.known = False
+            yield jobs, ()
             return
-        while changes:
+        while changes or nodes:
             seen = conditions.seen(touched)
-            count = len(changes) if fits else self._store.decisions.fitting(changes, seen=seen)
+            count = len(changes) if fits else fitting(changes, seen=seen, nodes=nodes)
             number = conditions.group_decisions if about_group else None
-            jobs = self._store.decisions.commit(changes[:count], seen=seen, group_decisions=number)
+            jobs = self._store.decisions.commit(
+                changes[:count], seen=seen, nodes=nodes, group_decisions=number
+            )
             conditions.versions |= {name: version + 1 for name, version in seen.items()}
             conditions.group_decisions += about_group
             changes = changes[count:]
-            yield jobs
+            yield jobs, tuple(node for change in nodes if (node := change.committed))
+            nodes = []
 
-    def _take_effect(self, jobs: Sequence[Job], applied: _Applied, until: int) -> bool:
+    def _node_changes(self, steps: Iterable[_Step], conditions: _Conditions) -> list[NodeChange]:
+        """What these decisions change about nodes, on the present conditions: a new node's
+        generation follows from the version of its pool's ledger."""
+        decisions = [step.decision for step in steps if nodes_in(step.decision)]
+        if not decisions:
+            return []
+        now = self._clock.now()
+        node_steps = conditions.node_steps
+        return [
+            change
+            for decision in decisions
+            for change in node_steps.changes(decision, conditions.versions, now)
+        ]
+
+    def _take_effect(self, committed: _Committed, applied: _Applied, until: int) -> bool:
         """Carry out the effects of committed changes, except for slow jobs. Starts that are left
         untried get their places back. Returns whether nothing went wrong."""
+        jobs = committed.jobs
         applied.dependents_to_notify |= any(job.terminal and job.followed for job in jobs)
         applied.slow += filter(self._effects.is_slow, jobs)
         quick = [job for job in jobs if not self._effects.is_slow(job)]
@@ -415,14 +474,23 @@ class Passes:
         applied.troubles += carried.troubles
         if carried.untried:
             left = {job.name: job for job in carried.untried}
-            undone = [step for step in applied.steps if step.changes[0].before.name in left]
+            undone = [step for step in applied.steps if _first(step) in left]
             self._effects.take_back(
                 [(change.before, left[change.before.name]) for change in _changes(undone)]
             )
-            applied.steps = [
-                step for step in applied.steps if step.changes[0].before.name not in left
-            ]
-        return not (carried.troubles or carried.untried)
+            applied.steps = [step for step in applied.steps if _first(step) not in left]
+        went = not (carried.troubles or carried.untried)
+        return self._take_effect_on_nodes(committed.nodes, applied, until) and went
+
+    def _take_effect_on_nodes(self, nodes: Sequence[Node], applied: _Applied, until: int) -> bool:
+        """Carry out the effects of committed changes of nodes. Returns whether nothing went
+        wrong."""
+        if not nodes:
+            return True
+        carried = self._effects.nodes.take_effect(nodes, until=until)
+        applied.as_planned = applied.as_planned and carried.as_planned
+        applied.troubles += carried.troubles
+        return not carried.troubles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -433,6 +501,24 @@ class _Step:
     changes: tuple[Change, ...]
     pools: tuple[str, ...]
     """The pools on whose ledgers the commit is conditioned."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Committed:
+    """What has been committed, and has effects to carry out."""
+
+    jobs: list[Job] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def calls(self) -> int:
+        """How many calls to SageMaker may be needed."""
+        return _calls(self.jobs) + len(self.nodes)
+
+
+def _first(step: _Step) -> str:
+    """The first job that the step changes; empty: it changes none."""
+    return step.changes[0].before.name if step.changes else ""
 
 
 def _changes(steps: Iterable[_Step]) -> list[Change]:
@@ -455,8 +541,27 @@ class _Conditions:
     versions: dict[str, int]
     """Of each pool's ledger."""
     group_decisions: int
+    snapshot: Snapshot
+    """As loaded."""
+    new_token: Callable[[], str] | None
+    """Makes the token of a node; None: by chance."""
     known: bool = True
     """False after a decision in parts: others may have changed its ledgers in between."""
+    _node_steps: NodeSteps | None = None
+
+    @property
+    def node_steps(self) -> NodeSteps:
+        """What the decisions change about nodes."""
+        if self._node_steps is None:
+            # Most queues have no nodes, and no cold start should pay for them.
+            from slotq_core.operations.nodes.node_steps import NodeSteps, busy_nodes, by_chance
+
+            self._node_steps = NodeSteps(
+                pools={pool.name: pool for pool in self.snapshot.pools},
+                busy=busy_nodes(self.snapshot.active),
+                new_token=self.new_token or by_chance,
+            )
+        return self._node_steps
 
     def seen(self, pools: Sequence[str]) -> dict[str, int]:
         return {name: self.versions[name] for name in pools}

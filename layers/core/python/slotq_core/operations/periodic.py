@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from slotq_core.ports.surroundings import Clock
 
 if TYPE_CHECKING:
     from slotq_core.operations.attempts.listening import Listener
+    from slotq_core.operations.nodes.reading import NodeReading
 
 FinishGroups = Callable[[int], tuple[str, ...]]
 """Finishes, until a time (ms), the submissions of groups that other handlers have begun. Returns
@@ -34,22 +35,24 @@ class PeriodicWork:
         admitter: Admitter,
         reconciler: Reconciler,
         finish_groups: FinishGroups,
+        nodes: NodeReading | None = None,
     ) -> None:
+        """`nodes`: None if this deployment keeps none."""
         self._store, self._clock, self._scripts = store, clock, scripts
         self._admitter, self._reconciler = admitter, reconciler
-        self._finish_groups = finish_groups
+        self._finish_groups, self.nodes = finish_groups, nodes
         self._day_sums = DaySums(store.usage, store.scheduler, clock)
 
     def run(self, *, until: int) -> tuple[list[str], list[Finding]]:
         """Add up the spending of projects with a budget and the usage of days that are over, read
-        the reports that decide something, audit the callers' counters and some of the stored lines,
-        mark old history for removal, and reconcile if due, until a time (ms). Return the errors,
-        and the findings.
+        the scripts' reports that decide something and those of nodes, audit the callers' counters
+        and some of the stored lines, mark old history for removal, and reconcile if due, until a
+        time (ms). Return the errors, and the findings.
 
         An error in one part does not stop the others.
         """
         troubles: list[str] = []
-        findings: Sequence[Finding] = []
+        findings: list[Finding] = []
         configuration = None
         try:
             configuration = self._store.configuration.read()
@@ -61,6 +64,7 @@ class PeriodicWork:
             ("reports", lambda: self.listen(configuration)),
             ("limits", lambda: self._admitter.audit(configuration)),
             ("groups", lambda: troubles.extend(self._finish_groups(until))),
+            ("nodes", lambda: findings.extend(self.nodes.look_at_all(until) if self.nodes else ())),
             ("history", lambda: self._store.repair.expire(now=self._clock.now())),
             ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
         )
@@ -70,14 +74,14 @@ class PeriodicWork:
             except SlotQError as error:
                 troubles.append(f"{name}: {error}")
         try:
-            findings = self._reconciler.run_if_due(self._clock.now(), until=until)
+            findings += self._reconciler.run_if_due(self._clock.now(), until=until)
         except SlotQError as error:
             troubles.append(f"reconciliation: {error}")
         try:
-            findings = [*findings, *self._store.repair.audit(now=self._clock.now())]
+            findings += self._store.repair.audit(now=self._clock.now())
         except SlotQError as error:
             troubles.append(f"audit: {error}")
-        return troubles, [*findings]
+        return troubles, findings
 
     def take_back(self, configuration: Configuration | None) -> None:
         """Undo a change of the configuration over which a handler has died."""

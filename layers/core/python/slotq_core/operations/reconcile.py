@@ -6,6 +6,7 @@ is expensive (2 calls a second for the whole account):
 - stale intents of dead handlers: carried out
 - attempts whose end or start was missed: described and recorded, many at once
 - attempts whose training job no longer exists: ended as stopped
+- the same of nodes: their jobs wait again (`nodes.node_drift`)
 - training jobs with this queue's tag that no job expects: stopped once, at the second sighting
 - training jobs without the tag: counted, if a pool counts them, and never touched
 
@@ -28,7 +29,9 @@ from zlib import crc32
 from slotq_core.errors import NotListed, SlotQError, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import node_of_owner
 from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding
@@ -123,10 +126,12 @@ class Reconciler:
             starts=starts,
         )
         expected = {job.attempt.training_job for job in snapshot.active if job.attempt}
+        expected |= {node.training_job for node in snapshot.nodes}
         # The next pass finishes a decision in parts, or undoes it; no effect of it comes before.
         undecided = world.in_parts.jobs if world.in_parts else frozenset()
         intended = [job for job in snapshot.active if job.name not in undecided]
         found = [*run.intents(intended), *run.attempts(snapshot.active, listing.names)]
+        found += run.nodes(snapshot, listing.names)
         foreign: list[Sighting] = []
         found += run.unexpected(listing, expected, foreign)
         return [*found, *run.foreign(snapshot.pools, foreign)]
@@ -176,6 +181,18 @@ class _Run:
             yield from self._recorded(seen)
             if any(isinstance(answer, Unavailable) for _, answer in seen):
                 at_once = one_by_one  # SageMaker may throttle.
+
+    def nodes(self, snapshot: Snapshot, listed: AbstractSet[str]) -> Iterator[Finding]:
+        """Look after the nodes: stale intents, starts and ends that no event has reported."""
+        if not snapshot.nodes:
+            return
+        from slotq_core.operations.nodes.node_drift import NodeDrift
+
+        drift = NodeDrift(self.store, self.training, self.effects.nodes)
+        for node in drift.stale(snapshot):
+            yield from self._look(node.name, drift.intent, node, self.mend, self.starts)
+        for node in drift.to_be_asked_for(snapshot, listed, self.began):
+            yield from self._look(node.name, drift.missed, node, self.mend)
 
     def _described(self, job: Job) -> Observation | SlotQError | _NotAsked | None:
         """What SageMaker says of the live attempt; None: there is no such training job."""
@@ -266,9 +283,10 @@ class _Run:
 
     def _to_be_asked_for(self, job: Job, listed: AbstractSet[str]) -> bool:
         """Whether to describe the attempt. The listing shows that a training job is alive, but not
-        whether it has begun to run."""
+        whether it has begun to run. What runs on nodes is in their reports, which each tick
+        reads."""
         attempt = job.attempt
-        if attempt is None or not attempt.created:
+        if attempt is None or not attempt.created or attempt.node:
             return False
         if self.began - attempt.admitted_at < HANDLER_LIFETIME:
             return False
@@ -324,8 +342,11 @@ class _Run:
         """Whether this training job is the job's live attempt now.
 
         True also for a missing job. Such a job could not be read and was put aside: its training
-        job is left to people.
+        job is left to people. The owner may be a node, too.
         """
+        if (node := node_of_owner(job)) is not None:
+            stored = self.store.nodes.get(*node)
+            return stored is None or stored.training_job == training_job
         kept = self.store.jobs.get(job)
         if kept is None:
             return True

@@ -64,6 +64,8 @@ class Line(NamedTuple):
     gpus: int = 0
     """As in the jobs: what they take of a node. The jobs of a line fit the same nodes."""
     tenant: str = ""
+    longest_attempt: int = 0
+    """As in the jobs (ms): nodes that end before it are none for them."""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
@@ -84,6 +86,7 @@ class Line(NamedTuple):
             job.refused_in,
             job.gpus,
             job.tenant,
+            job.longest_attempt,
         )
 
     @property
@@ -107,7 +110,7 @@ class Line(NamedTuple):
         ]
         refused = [self.pools.index(pool) for pool in self.refused_in if pool in self.pools]
         last = [self.user, self.limited_as, self.role, self.by_user, refused]
-        last += [self.gpus, self.tenant]
+        last += [self.gpus, self.tenant, self.longest_attempt]
         while last and not last[-1]:
             last.pop()
         if last:
@@ -121,15 +124,13 @@ class Line(NamedTuple):
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
         workload, priority, project, group, demand, pools, held, preemptible, *optional = parts
-        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "")
-        found = [*optional, *absent[len(optional) :]][:7]
-        user, limited_as, role, apart, refused, gpus, tenant = found
+        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "", 0)
+        found = [*optional, *absent[len(optional) :]][: len(absent)]
+        user, limited_as, role, apart, refused, *on_nodes = found
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
         refused_in = tuple(pools[n] for n in refused)
-        return cls(
-            *kind, preemptible, user, limited_as, role, bool(apart), refused_in, gpus, tenant
-        )
+        return cls(*kind, preemptible, user, limited_as, role, bool(apart), refused_in, *on_nodes)
 
 
 @lru_cache(maxsize=1024)

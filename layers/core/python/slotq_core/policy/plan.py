@@ -210,6 +210,18 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
     return (decision.job,)
 
 
+def nodes_in(decision: Decision) -> tuple[tuple[str, str], ...]:
+    """The nodes that a decision starts or ends: the pool and the name of each."""
+    match decision:
+        case StartNode(pool=pool, name=name):
+            return ((pool, name),)
+        case EndNode(node=node):
+            return ((node.pool, node.name),)
+        case Evict(nodes=nodes):
+            return tuple((node.pool, node.name) for node in nodes)
+    return ()
+
+
 class Unexamined:
     """The plan's knowledge of waiting jobs that it did not examine: here, nothing."""
 

@@ -21,7 +21,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import line_of
-from slotq_core.policy.plan import Answers, Decision, Found, Need, jobs_in
+from slotq_core.policy.plan import Answers, Decision, EndNode, Found, Need, Plan, jobs_in, nodes_in
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,9 +33,22 @@ class PutAway:
     pools: frozenset[str] = frozenset()
     """Nothing is decided about these pools, or about jobs that hold or claim slots of them."""
     every_group: bool = False
+    nodes: frozenset[tuple[str, str]] = frozenset()
+    """Nodes, by pool and name, whose end is refused. Nothing else about them changes."""
 
     def __bool__(self) -> bool:
         return bool(self.jobs or self.groups or self.pools or self.every_group)
+
+    def left_of(self, plan: Plan) -> Plan:
+        """The plan without the ends of nodes that are put away."""
+        if not self.nodes:
+            return plan
+        left = tuple(
+            decision
+            for decision in plan.decisions
+            if not (isinstance(decision, EndNode) and {*nodes_in(decision)} <= self.nodes)
+        )
+        return replace(plan, decisions=left)
 
     def has(self, job: Job) -> bool:
         if job.name in self.jobs:
@@ -133,7 +146,7 @@ MOST_REFUSALS = 20
 """How often a pass makes one decision at all, though others change its jobs or pools each time."""
 
 Kind = tuple[str, tuple[str, ...]]
-"""The kind of a decision, and the names of its jobs."""
+"""The kind of a decision, and the names of its jobs, or of the node that it ends."""
 
 
 class Setbacks:
@@ -151,21 +164,27 @@ class Setbacks:
         be tried again. `seen` and `number`: the versions of ledgers and the number of
         decisions about groups that the commit was conditioned on."""
         jobs = jobs_in(decision)
-        kind = type(decision).__name__, tuple(job.name for job in jobs)
+        nodes = frozenset(nodes_in(decision)) if isinstance(decision, EndNode) else frozenset()
+        names = ("/".join(node) for node in nodes) if nodes else (job.name for job in jobs)
+        kind = type(decision).__name__, tuple(names)
         self._refused[kind] += 1
         alike = 0
         if isinstance(error, ConditionFalse | Malformed):
             about_group = number if any(job.group for job in jobs) else None
-            conditions = tuple(job.version for job in jobs), sorted(seen.items()), about_group
+            node_version = decision.node.version if isinstance(decision, EndNode) else None
+            versions = *(job.version for job in jobs), node_version
+            conditions = versions, sorted(seen.items()), about_group
             self._alike[kind, repr(conditions)] += 1
             alike = self._alike[kind, repr(conditions)]
         if alike < MOST_ALIKE and self._refused[kind] < MOST_REFUSALS:
             return None
         pools = error.pools if isinstance(error, ConditionFalse) else frozenset()
         self._put_away(jobs, pools)
-        what, names = kind
-        some = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-        about = f"pool {', '.join(sorted(pools))}" if pools else "these jobs"
+        self.away = replace(self.away, nodes=self.away.nodes | nodes)
+        what, subjects = kind
+        some = ", ".join(subjects[:5]) + (" …" if len(subjects) > 5 else "")
+        others = "this node" if nodes else "these jobs"
+        about = f"pool {', '.join(sorted(pools))}" if pools else others
         return f"{what} {some}", (
             f"refused {self._refused[kind]} times and put away: nothing more is decided about "
             f"{about} in this pass; `slotq doctor` looks for the cause ({error})"

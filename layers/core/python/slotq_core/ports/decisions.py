@@ -57,7 +57,7 @@ class Decisions(Protocol):
         exists, if the pool has room for it, and if its generation is the version that the pool's
         ledger gets by the transaction. It changes if nobody has changed it since it was read
         (`version`), and if no job is on it where the change says so (`empty`); only the fields that
-        differ are written, so that reports, orders and jobs meanwhile stay. It ends if no job is on
+        differ are written, so that reports and jobs meanwhile stay. It ends if no job is on
         it but those that leave by these changes, and gives its slot back.
 
         A job whose attempt begins on a node comes to it: the node must be of that generation,
@@ -111,7 +111,3 @@ class Nodes(Protocol):
         """Record that this report of the node was taken in, when its agent wrote it, and until when
         the node may run jobs (ms). Raises Conflict if a later report or the same one is recorded,
         or if this generation of the node has ended."""
-
-    def note_orders(self, node: Node, number: int) -> None:
-        """Take this number for orders that are to be written. Raises Conflict if somebody has taken
-        it or a later one, or if this generation of the node has ended."""

@@ -37,6 +37,9 @@ class NodeDocuments(Protocol):
     def launch(self, node: Node, rules: NodeRules) -> Launch:
         """Return what starts the agent on this node. Its file is in the bucket from then on."""
 
+    def lease(self) -> int:
+        """Return how long (s) a node may run jobs without another report."""
+
     def orders(self, node: Node) -> Document | None:
         """Return the orders that this generation of the node has; None: none yet."""
 

@@ -5,18 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import ServiceQuota
+from slotq_core.names import RUNTIME_LIMIT_TAG
 from slotq_core.timestamps import Moment
+
+if TYPE_CHECKING:
+    from slotq_core.ports.nodes import Launch
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
 MAX_RUNTIME = 86_400
 """How long (s) a training job may run whose request does not say so: SageMaker's default."""
+
+
+NODE_MAX_RUNTIME = 28 * 86_400
+"""How long (s) the training job of a node may run: the longest that SageMaker allows."""
+
+
+def stopping_condition(request: Request, job: Job) -> dict[str, Any]:
+    """Return the stopping condition. The maximum runtime belongs to the job: an attempt gets what
+    earlier attempts left, unless the job asks for SageMaker's meaning (each attempt alone)."""
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
+        return {}
+    asked = dict(request.get("StoppingCondition") or {})
+    left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000
+    return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 
 class Verdict(StrEnum):
@@ -164,3 +184,16 @@ class TrainingService(Protocol):
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         """Find the owner and the slots of an unknown training job: one Describe, one ListTags. None
         if the training job is gone. Raises Unavailable."""
+
+
+class SageMakerService(TrainingService, Protocol):
+    """SageMaker itself, which also runs the nodes."""
+
+    def create_node(
+        self, request: Request, node: Node, launch: Launch, *, instance_type: str
+    ) -> CallResult:
+        """Start the training job of a node: what the node runs, with what all jobs of its tenant
+        have in common (image, role, network, volume, keys). `request`: that of a job of the tenant.
+
+        Repeated creates and taken names are answered as by `create`, by a hash of the node's token.
+        """

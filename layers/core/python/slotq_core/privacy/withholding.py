@@ -29,6 +29,8 @@ class _Names:
     users: Mapping[str, str]
     """The stand-ins of users with withheld jobs."""
     groups: Mapping[str, str]
+    tenants: Mapping[str, str]
+    """Of all jobs: whoever knows a request could find its tenant's key."""
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.jobs.get(name, name) for name in names)
@@ -61,6 +63,9 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
         queue,
         jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in ordered),
         groups=tuple(sorted(groups, key=lambda group: group.name)),
+        nodes=tuple(
+            replace(node, tenant=names.tenants.get(node.tenant, "")) for node in queue.nodes
+        ),
         yields=tuple(
             shown for yielded in queue.yields for shown in _yields(yielded, queue, names, hidden)
         ),
@@ -93,6 +98,7 @@ def _named(queue: QueueSnapshot, hidden: set[str]) -> _Names:
         groups=stand_ins(
             job.group for job in ordered if job.name in hidden and job.group not in seen_groups
         ),
+        tenants=stand_ins([job.tenant for job in ordered] + [node.tenant for node in queue.nodes]),
     )
 
 
@@ -103,6 +109,7 @@ def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
         after=names.of(job.after),
         after_any=names.of(job.after_any),
         depends_on=names.of(job.depends_on),
+        tenant=names.tenants.get(job.tenant, ""),
         attempt=_attempt(job.attempt, names, hidden=hidden),
     )
     if not hidden:

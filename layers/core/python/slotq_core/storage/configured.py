@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core.admission.instance_contents import counting, declared
+from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.callers import Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool

@@ -79,6 +79,9 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         person=line.user,
         line_by_user=line.by_user,
         refused_in=line.refused_in,
+        gpus=line.gpus,
+        tenant=line.tenant,
+        longest_attempt=line.longest_attempt,
     )
 
 

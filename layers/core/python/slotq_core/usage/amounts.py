@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from slotq_core.usage.attempt_use import AttemptUse, PartUse
+from slotq_core.model.attempts import PartOfSlot
+from slotq_core.usage.attempt_use import AttemptUse, PartUse, slot_ms
 from slotq_core.usage.calendar_days import begin_of, day_of, days, end_of, is_midnight
 
 _BITS = 5
@@ -153,6 +154,12 @@ class Window:
             return 0
         return max(0, min(end, self.end) - max(start, self.start))
 
+    def use_of(self, slots: int, part: PartOfSlot, start: int | None, end: int) -> int:
+        """The use (slots multiplied by ms) of a span that falls into the window."""
+        if start is None:
+            return 0
+        return slot_ms(slots, part, max(start, self.start), min(end, self.end))
+
     def whole_days(self, first: str, last: str) -> bool:
         """Whether each day from `first` to `last` is inside or outside as a whole."""
         return all(
@@ -165,8 +172,7 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
     """Add the use of the attempt within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
     end = until if use.ended_at is None else use.ended_at
-    spans = [window.part_of(at, end) for at in (use.admitted_at, use.running_since, use.lost_since)]
-    first, *others = (_times(part.slots, spans, use) for part in use.held)
+    first, *others = (_times(part.slots, use, window, end) for part in use.held)
     found = _with_counts(first, use, window, end)
     if found.evictions_given and use.beneficiary is not None:
         merge(totals, [(_gaining(use), Amounts(evictions_taken=1))])
@@ -175,8 +181,9 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
             merge(totals, [(_own(use, part), amounts)])
 
 
-def _times(slots: int, spans: list[int], use: AttemptUse) -> Amounts:
-    held, run, lost = (slots * span for span in spans)
+def _times(slots: int, use: AttemptUse, window: Window, end: int) -> Amounts:
+    since = (use.admitted_at, use.running_since, use.lost_since)
+    held, run, lost = (window.use_of(slots, use.part_of_slot, at, end) for at in since)
     at_most = lost if use.lost_at_most else 0
     return Amounts(slot_ms=held, instance_ms=run, lost_ms=lost, lost_at_most_ms=at_most)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slotq_core.model.attempts import Attempt, AttemptOutcome, Beneficiary, StopCause
+from slotq_core.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Beneficiary,
+    PartOfSlot,
+    StopCause,
+)
 from slotq_core.model.jobs import Job
 from slotq_core.timestamps import Moment
 
@@ -26,6 +32,17 @@ class PartUse(NamedTuple):
     pool: str
     instance_type: str
     slots: int
+
+
+def slot_ms(slots: int, part: PartOfSlot, start: int, end: int) -> int:
+    """Slots multiplied by the ms of a span; of attempts on nodes only their `part` of the slot.
+
+    Fractions of a ms are rounded such that adjacent spans add up to the whole span.
+    """
+    if not part or end <= start:
+        return slots * max(0, end - start)
+    held, whole = part
+    return slots * end * held // whole - slots * start * held // whole
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +83,9 @@ class AttemptUse:
     parts: tuple[PartUse, ...] = ()
     """The slots in each of several pools at once; empty: all of them in one pool, or the attempt is
     older than this field."""
+    part_of_slot: tuple[int, ...] = ()
+    """The part of its slot that the attempt holds on a node, as (GPUs, GPUs of the node); empty:
+    whole slots (`PartOfSlot`)."""
 
     @property
     def identity(self) -> tuple[str, int, int]:
@@ -91,6 +111,10 @@ class AttemptUse:
             raise ValueError(f"no attempt lasts from {self.admitted_at} to {ended}")
         if ended > LATEST or min(self.slots, *(part.slots for part in self.held)) < 0:
             raise ValueError(f"{self.slots} slots until {ended}")
+        if self.part_of_slot:
+            held, whole = self.part_of_slot
+            if not 0 <= held <= whole or not whole:
+                raise ValueError(f"{held} of {whole} parts of its slots")
         return self
 
 
@@ -122,6 +146,7 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
         evicted_for=stop.by if stop is not None and beneficiary is not None else "",
         outcome=attempt.outcome.value if attempt.outcome else "",
         parts=_parts_of(job, attempt),
+        part_of_slot=attempt.part_of_slot,
     )
 
 

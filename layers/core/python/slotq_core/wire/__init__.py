@@ -11,7 +11,7 @@ document           the whole configuration as one document
 record             the record of changes
 views              the queue's answers
 scenario           the whole queue, written and read back
-nodes              orders to nodes and reports from them (without pydantic)
+nodes              documents of nodes, and the rules of their pools (without pydantic)
 base               the base of every model
 body               reading bodies, and reporting their faults
 pool_definition    a pool as people write it (without pydantic)

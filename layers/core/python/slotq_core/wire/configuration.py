@@ -14,6 +14,15 @@ from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
+from slotq_core.wire.nodes.node_rules import (
+    DEFAULT_KEEP,
+    LONGEST_KEEP,
+    MOST_GPUS,
+    MOST_GROUPS,
+    MOST_SUBNETS,
+    NodeShare,
+    switched,
+)
 from slotq_core.wire.pool_definition import (
     DURATIONS,
     FORGET_LIMIT,
@@ -36,6 +45,10 @@ def _switched(value: object) -> object:
     return GRACE * value if isinstance(value, bool) else value
 
 
+def _or_flag(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"type": "boolean"}]
+
+
 Grace = Annotated[
     int | None,
     BeforeValidator(_switched),
@@ -50,6 +63,33 @@ Grace = Annotated[
     ),
 ]
 """Seconds, or a switch."""
+
+
+class VpcBody(BaseModel):
+    """The network of jobs that name none: both lists, or neither."""
+
+    model_config = ConfigDict(extra="forbid")
+    subnets: list[str] = Field(default_factory=list, max_length=MOST_SUBNETS)
+    security_groups: list[str] = Field(default_factory=list, max_length=MOST_GROUPS)
+
+
+class NodesBody(BaseModel):
+    """How a pool keeps nodes. A key that is left out has its default."""
+
+    model_config = ConfigDict(extra="forbid")
+    gpus: int = Field(default=0, ge=0, le=MOST_GPUS, strict=True)
+    """The GPUs of one instance; 0: those of its type."""
+    keep: int = Field(default=DEFAULT_KEEP, ge=0, le=LONGEST_KEEP, strict=True)
+    """How long a node without jobs stays, in seconds."""
+    share: NodeShare = NodeShare.PROJECT
+    """`project`: the jobs of one project share a node; `pool`: those of every project do."""
+    image: str = ""
+    """The container image of jobs that name none."""
+    role: str = ""
+    """The execution role of jobs that name none."""
+    vpc: VpcBody = VpcBody()
+    gpu_ids: list[str] = Field(default_factory=list, max_length=MOST_GPUS)
+    """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
 
 
 class PoolBody(BaseModel):
@@ -86,6 +126,10 @@ class PoolBody(BaseModel):
     """The treatment of a preemptible training job without checkpoints: `warn`, `provide` a place
     below its own output, or refuse it (`require`)."""
     state: PoolState = PoolState.ACTIVE
+    nodes: Annotated[
+        NodesBody | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
+    ] = None
+    """How the pool keeps nodes; null or false: not; true: with the defaults."""
     forget_limit: bool = Field(default=False, strict=True)
     """Forget the results of SageMaker's refusals: a smaller limit of the account, and the back-off.
     Setting `slots` does so too."""

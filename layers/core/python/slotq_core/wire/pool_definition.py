@@ -68,7 +68,9 @@ CHOICES: Mapping[str, StrEnum] = {
 """Settings that are one of a few words, each with its default."""
 _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off": 0}
 """The words for a `suspend_grace`, in seconds."""
-SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
+SETTINGS = (
+    "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
+)  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
 """In a change of a pool: forget the results of SageMaker's refusals."""
@@ -127,7 +129,34 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
     }
-    return replace(before, **values) if before else Pool(name=name, **values)
+    pool = replace(before, **values) if before else Pool(name=name, **values)
+    return _with_nodes(pool, settings, before)
+
+
+def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
+    """The pool with the setting `nodes`. Where the setting stays, a new instance type's GPUs
+    count."""
+    if "nodes" not in settings and pool.nodes is None:
+        return pool
+    from slotq_core.wire.nodes.node_rules import (  # Few pools have nodes.
+        node_rules,
+        on_other_instances,
+    )
+
+    if "nodes" in settings:
+        rules = node_rules(pool.name, settings["nodes"], known=gpus_in(pool))
+        return replace(pool, nodes=rules)
+    assert before is not None
+    assert pool.nodes is not None
+    rules = on_other_instances(pool.nodes, before=gpus_in(before), after=gpus_in(pool))
+    return replace(pool, nodes=rules)
+
+
+def gpus_in(pool: Pool) -> int:
+    """Return the GPUs of one instance of the pool, by its type or by what the pool declares; 0: not
+    known."""
+    known = contents_of(pool.instance_type).get("gpus", 0)
+    return known or pool.capacity["gpus"] // max(1, pool.capacity.slots)
 
 
 class Described(Protocol):
@@ -302,7 +331,16 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         "resources": resources,
         "properties": dict(pool.properties),
         **{key: getattr(pool, key).value for key in CHOICES},
+        "nodes": _nodes(pool),
     }
+
+
+def _nodes(pool: Pool) -> dict[str, Any] | None:
+    if pool.nodes is None:
+        return None
+    from slotq_core.wire.nodes.node_rules import node_settings  # Few pools have nodes.
+
+    return node_settings(pool.nodes)
 
 
 def _instance_type(pool: str, value: object) -> str:

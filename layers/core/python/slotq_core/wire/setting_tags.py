@@ -75,6 +75,11 @@ def _read(declared: Field[Any], text: str) -> Any:
                 f"the tag '{key}' takes one of {', '.join(words)}, not '{text[:_SHOWN]}'"
             )
         return words(text)
+    if "whole" in declared.metadata and re.fullmatch(r"[0-9]*[.,/][0-9]+", text):
+        raise ValueError(
+            f"the tag '{key}' takes whole numbers from 1 to {MOST[declared.name]}, not "
+            f"'{text[:_SHOWN]}': {declared.metadata['whole']}"
+        )
     number = integer(key, text, 0, MOST[declared.name])
     return 1000 * number if declared.type == "Duration" else number
 

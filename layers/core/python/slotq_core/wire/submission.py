@@ -20,6 +20,7 @@ from slotq_core.wire.pool_definition import (
     CLASS_NAME,
     MOST_OF_A_RESOURCE,
     PROPERTY,
+    SPELLINGS,
     read_amount,
 )
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT, TAGS, integer, read_settings
@@ -147,6 +148,11 @@ class SubmissionBody(BaseModel):
         _ = self.priority, self.pools, self.demand, self.settings, self.after, self.after_any
         if self._tag(names.PROJECT_TAG) == "":
             raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
+        if self.settings.get("gpus") and {"gpus", *SPELLINGS} & {*self.demand}:
+            raise ValueError(
+                f"the tags '{TAGS['gpus']}' and '{names.DEMAND_TAG}' both ask for GPUs: give one "
+                "of them"
+            )
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
         if limit not in {None, "job", "attempt"}:
             raise ValueError(

@@ -6,6 +6,7 @@ worlds    the input of decisions
 decisions  changes of jobs
 configuration  pools, limits, and how projects share
 nodes     the nodes, and the conditions of their changes
+node_documents  orders and reports of nodes
 health    what was learned of pools, and the upkeep
 state     what these share: jobs, with lines in their order, claimants and due timers
 counters  what callers have used of their limits

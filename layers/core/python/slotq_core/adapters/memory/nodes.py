@@ -38,13 +38,6 @@ class MemoryNodes:
             raise Conflict(f"node {node.name}: report {number} is not a later one")
         self._keep(replace(found, reports=number, reported_at=at, lease_until=lease_until))
 
-    @one_at_a_time
-    def note_orders(self, node: Node, number: int) -> None:
-        found = self._same(node)
-        if found.orders >= number:
-            raise Conflict(f"node {node.name}: orders {number} are not later ones")
-        self._keep(replace(found, orders=number))
-
     def _same(self, node: Node) -> Node:
         found = self._state.nodes.get((node.pool, node.name))
         if found is None or found.generation != node.generation:
@@ -150,7 +143,7 @@ def change_node(state: State, name: NodeName, use: NodeUse) -> None:
 
 
 def _differences(before: Node, after: Node) -> Mapping[str, object]:
-    """Return the fields that a change of the node sets: reports, orders and jobs meanwhile stay."""
+    """Return the fields that a change of the node sets: reports and jobs meanwhile stay."""
     return {
         field.name: getattr(after, field.name)
         for field in fields(Node)

@@ -1,6 +1,7 @@
-"""Nodes: what is shipped to them.
+"""Nodes: what is shipped to them, and the documents that they and the queue write.
 
-agent   runs in a node's container, as one file of text; nothing here imports it
+agent      runs in a node's container, as one file of text; nothing here imports it
+documents  orders and reports, in the bucket of the stack
 
 The agent's file is laid at `nodes/agents/<hash>.py` and started as a node's ContainerEntrypoint.
 """

@@ -180,7 +180,7 @@ class Settings:
         self.node = environ["SLOTQ_NODE"]
         self.generation = int(environ["SLOTQ_NODE_GENERATION"])
         self.bucket, self.prefix = split(environ["SLOTQ_NODE_FOLDER"].rstrip("/") + "/")
-        self.route = environ.get("SLOTQ_NODE_ROUTE", "").rstrip("/")
+        self.route = environ.get("SLOTQ_NODE_ROUTE", "")
         self.gpus = environ.get("SLOTQ_NODE_GPUS", "")
         self.lease = float(environ.get("SLOTQ_NODE_LEASE") or 180)
         self.base = Path(environ.get("SLOTQ_NODE_BASE") or "/opt/ml").resolve()
@@ -222,6 +222,7 @@ def say(text: str) -> None:
 # --- kernel ---
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -686,6 +687,9 @@ class Keeper:
             os.sched_setaffinity(0, self._spec["cpus"])
         if self._uid is not None:
             become_user(self._uid)
+        elif os.geteuid() == 0:
+            with contextlib.suppress(OSError):  # The node's /opt/ml is locked for root, too.
+                prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
         os.umask(0o022)
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -936,8 +940,8 @@ class Aws:
         status = (answer.get("ResponseMetadata") or {}).get("HTTPStatusCode", 0)
         return 400 <= status < 500 and status not in {408, 429}
 
-    def post(self, url: str, body: bytes) -> tuple[int, bytes]:
-        """POST a signed request to API Gateway. Returns status and answer. Raises `errors`."""
+    def post(self, url: str, body: bytes) -> int:
+        """POST a signed request to API Gateway. Returns the status. Raises `errors`."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.httpsession import URLLib3Session
@@ -946,7 +950,7 @@ class Aws:
         region = self.session.region_name or "us-east-1"
         SigV4Auth(self.session.get_credentials(), "execute-api", region).add_auth(request)
         answer = URLLib3Session(timeout=10).send(request.prepare())
-        return answer.status_code, answer.content
+        return int(answer.status_code)
 
 
 class Storage:
@@ -1184,7 +1188,7 @@ class Place:
             for name in ("input", "model", "output", "code", "checkpoints"):
                 with contextlib.suppress(OSError):
                     empty(self.base / name)
-            lock_base(self.base)
+            lock_base(self.base, has_uids=self.uid is not None)
         shutil.rmtree(str(self.root), ignore_errors=True)
         for shared in ("/tmp", "/var/tmp", "/dev/shm") if self.uid is not None else ():  # nosec B108
             for path in Path(shared).iterdir() if os.access(shared, os.R_OK) else ():
@@ -2133,12 +2137,13 @@ def memory_of_machine() -> int:
     return total >> 20
 
 
-def lock_base(base: Path) -> str:
-    """Make the node's /opt/ml read-only for jobs. Returns what could not be done."""
+def lock_base(base: Path, *, has_uids: bool) -> str:
+    """Make the node's /opt/ml read-only for jobs, whether or not they have users of their own.
+    Returns what could not be done."""
     if not base.is_dir():
         return ""
     refused = ""
-    own = stat.S_IWUSR if os.geteuid() else 0  # Root writes anyway, and is no job.
+    own = 0 if has_uids else stat.S_IWUSR
     for path in (base, *base.iterdir()):
         with contextlib.suppress(FileNotFoundError):
             try:
@@ -2154,14 +2159,17 @@ class Machine:
     """What jobs share, and what each has for itself: GPUs, CPUs, users, /opt/ml."""
 
     def __init__(self, settings: Settings) -> None:
-        self._base = settings.base
+        self._base, self._work = settings.base, settings.work
         self.instance = _instance(settings.base)
         """The node's own resource configuration."""
         self.gpus = find_gpus(settings.gpus)
         self._free_cpus = sorted(os.sched_getaffinity(0))
         self.cpus, self.memory_mib = len(self._free_cpus), memory_of_machine()
         self.has_uids, without = has_uids(settings.first_uid)
-        self.problems = {"base": lock_base(settings.base), "uids": without}
+        self.problems = {
+            "base": lock_base(settings.base, has_uids=self.has_uids),
+            "uids": without,
+        }
         self._next_uid = settings.first_uid
         self._literal_user: Job | None = None
         self._gpu_users: dict[int, Job] = {}
@@ -2226,7 +2234,8 @@ class Machine:
     def names_base(self, text: str) -> bool:
         """Whether the output says that something below the node's /opt/ml was refused."""
         names = re.compile(f"(/opt/ml|{re.escape(str(self._base))})(?![\\w.-])")
-        return any(_REFUSED.search(line) and names.search(line) for line in text.splitlines())
+        lines = text.replace(str(self._work), "").splitlines()  # Jobs' folders may lie below.
+        return any(_REFUSED.search(line) and names.search(line) for line in lines)
 
 
 def _instance(base: Path) -> dict[str, Any]:
@@ -2290,7 +2299,6 @@ class Node:
         self._moved = self.machine.moved
         self._moves = self._shown = 0
         """How many changes there have been that a report should show, and how many it has shown."""
-        self._poll_now = threading.Event()
 
     def log_of(self, attempt: str) -> LogStream:
         host = str(self.machine.instance.get("current_host") or "algo-1")
@@ -2302,8 +2310,7 @@ class Node:
         """Read the orders again and again."""
         while True:
             self.read_orders()
-            self._poll_now.wait(self.settings.poll)
-            self._poll_now.clear()
+            time.sleep(self.settings.poll)
 
     def read_orders(self) -> None:
         """Read the orders once. After an error of S3 nothing changes."""
@@ -2450,19 +2457,19 @@ class Node:
             return self._report()
 
     def _report(self) -> bool:
-        began = self.clock()
+        began, is_news = self.clock(), self._number == 0 or self._moves != self._shown
         document = self.document()
         body = canonical(with_proof(document, self._token))
         if len(body) > LARGEST_REPORT:
             for attempt in document["attempts"]:
                 attempt.update(metrics={}, failure=attempt["failure"][:100])
             body = canonical(with_proof(document, self._token))
-        accepted = self._put(body)
-        if self.settings.route:
-            accepted = self._post(body) or accepted
-        if accepted:
-            self.link.tell("lease", until=began + self._lease)
-        return accepted
+        if not self._put(body):
+            return False
+        self.link.tell("lease", until=began + self._lease)
+        if self.settings.route and is_news:
+            self._post()
+        return True
 
     def _put(self, body: bytes) -> bool:
         place = {"Bucket": self.settings.bucket, "Key": self.settings.prefix + "report.json"}
@@ -2474,18 +2481,14 @@ class Node:
         self.problem("report", "")
         return True
 
-    def _post(self, body: bytes) -> bool:
-        url = f"{self.settings.route}/nodes/{self.settings.node}/report"
+    def _post(self) -> None:
+        """Let the queue read the report now. Without an answer, its tick does."""
         try:
-            status, answer = self.aws.post(url, body)
+            status = self.aws.post(self.settings.route, b"{}")
             problem = "" if 200 <= status < 300 else f"the route answers {status}"
         except Exception as error:
-            status, answer, problem = 0, b"", f"the route does not answer: {error}"
+            problem = f"the route does not answer: {error}"
         self.problem("route", problem)
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
-            if int(json.loads(answer).get("orders", 0)) > self._orders:
-                self._poll_now.set()
-        return not problem
 
     def keep_reporting(self) -> None:
         """Report each change, and each 30 s without one."""

@@ -1,6 +1,7 @@
 """SageMaker training. Its own words never leave this folder.
 
 service           the port `TrainingService`
+node_requests     the CreateTrainingJob request of a node
 observations      events and descriptions as observations
 sagemaker_errors  every documented error and outcome, and what follows from it
 sagemaker_rights  what refusals say: whose right is missing, which quota is used up

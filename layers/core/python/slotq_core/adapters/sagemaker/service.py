@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
 from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, LOOK, STOP, ErrorRow, verdict_on
@@ -18,16 +18,16 @@ from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.names import (
     PROJECT_TAG,
-    RUNTIME_LIMIT_TAG,
     SUBMITTER_TAG,
     sagemaker_tags,
     tag_value,
+    token_in_tags,
 )
 from slotq_core.ports.surroundings import IN_FLIGHT, Clock
 from slotq_core.ports.training import (
-    MAX_RUNTIME,
     RIGHTS,
     CallResult,
     LiveTrainingJobs,
@@ -35,8 +35,12 @@ from slotq_core.ports.training import (
     Request,
     Sighting,
     Verdict,
+    stopping_condition,
 )
 from slotq_core.timestamps import to_datetime
+
+if TYPE_CHECKING:
+    from slotq_core.ports.nodes import Launch
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
@@ -106,12 +110,33 @@ class SageMakerTraining:
         return self._built
 
     def create(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
+        return self._created(
+            attempt.training_job,
+            attempt.token,
+            lambda: create_request(request, job, attempt, queue=self._queue),
+        )
+
+    def create_node(
+        self, request: Request, node: Node, launch: Launch, *, instance_type: str
+    ) -> CallResult:
+        # Most queues have no nodes, and no cold start should pay for them.
+        from slotq_core.adapters.sagemaker.node_requests import node_request
+
+        return self._created(
+            node.training_job,
+            token_in_tags(node.token),
+            lambda: node_request(
+                request, node, launch, instance_type=instance_type, queue=self._queue
+            ),
+        )
+
+    def _created(
+        self, name: str, token: str, request: Callable[[], Mapping[str, Any]]
+    ) -> CallResult:
+        """Create a training job whose tags have this token."""
         began = self._clock.now()
         try:
-            self._ask(
-                "create_training_job",
-                lambda: create_request(request, job, attempt, queue=self._queue),
-            )
+            self._ask("create_training_job", request)
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 if self._clock.now() - began >= LONGEST_CALL // 2:
@@ -120,13 +145,13 @@ class SageMakerTraining:
                         "training job"
                     )
                     return CallResult(verdict=Verdict.RETRY, message=message)
-                return self._taken_or_ours(attempt)
-            return self._unless_there(attempt, failure.answer(CREATE))
+                return self._taken_or_ours(name, token)
+            return self._unless_there(name, token, failure.answer(CREATE))
         return CallResult(verdict=Verdict.OK)
 
-    def _unless_there(self, attempt: Attempt, refused: CallResult) -> CallResult:
-        """Check a refusal after which the job would wait again: return ALREADY_DONE if the
-        attempt's training job exists.
+    def _unless_there(self, name: str, token: str, refused: CallResult) -> CallResult:
+        """Check a refusal after which the job would wait again: return ALREADY_DONE if the training
+        job with this token exists.
 
         A refusal answers only the last try. An earlier try without an answer may have taken effect,
         and a job that waits again must not run.
@@ -134,7 +159,7 @@ class SageMakerTraining:
         if refused.verdict not in _WAITS_AGAIN:
             return refused
         try:
-            ours = self._is_ours(attempt)
+            ours = self._is_ours(name, token)
         except _Failure as failure:
             if failure.not_found or refused.verdict not in RIGHTS:
                 return refused
@@ -142,12 +167,11 @@ class SageMakerTraining:
             return replace(refused, verdict=Verdict.RETRY, message=why)
         return CallResult(verdict=Verdict.ALREADY_DONE) if ours else refused
 
-    def _taken_or_ours(self, attempt: Attempt) -> CallResult:
-        """Decide who uses the name: this attempt (ALREADY_DONE), somebody else (FAIL), or unknown
-        (RETRY)."""
-        name = attempt.training_job
+    def _taken_or_ours(self, name: str, token: str) -> CallResult:
+        """Decide who uses the name: the training job with this token (ALREADY_DONE), somebody
+        else's (NAME_TAKEN), or unknown (RETRY)."""
         try:
-            ours = self._is_ours(attempt)
+            ours = self._is_ours(name, token)
         except _Failure as failure:
             said = failure.answer(LOOK)
             why = f"the name is in use, by an unknown training job: {said.message}"
@@ -160,13 +184,13 @@ class SageMakerTraining:
             "queue",
         )
 
-    def _is_ours(self, attempt: Attempt) -> bool:
-        """Whether the training job of that name belongs to this attempt. Raises _Failure."""
-        name = attempt.training_job
+    def _is_ours(self, name: str, token: str) -> bool:
+        """Whether the training job of that name is this queue's and has this token. Raises
+        _Failure."""
         found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
         tags = dict(self._tags(found["TrainingJobArn"]))
         queue = tags.get(QUEUE_TAG, self._queue)  # An earlier version wrote no such tag.
-        return (queue, tags.get(TOKEN_TAG)) == (self._queue, attempt.token)
+        return (queue, tags.get(TOKEN_TAG)) == (self._queue, token)
 
     def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
         asked = {"ResourceArn": arn}
@@ -286,7 +310,7 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         **request,
         "TrainingJobName": attempt.training_job,
         "ResourceConfig": resources,
-        **_stopping_condition(request, job),
+        **stopping_condition(request, job),
         "Tags": [
             *kept,
             *({"Key": key, "Value": value} for key, value in {**costs, **ownership}.items()),
@@ -299,17 +323,6 @@ def _cost_tags(job: Job) -> dict[str, str]:
     person has one value, whatever the sessions."""
     tags = {PROJECT_TAG: job.project, SUBMITTER_TAG: job.person or job.submitter}
     return {key: tag_value(value) for key, value in tags.items() if value}
-
-
-def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
-    """Return the stopping condition. The maximum runtime belongs to the job: an attempt gets what
-    earlier attempts left, unless the job asks for SageMaker's meaning (each attempt alone)."""
-    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
-    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
-        return {}
-    asked = dict(request.get("StoppingCondition") or {})
-    left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000
-    return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 
 def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from slotq_core.admission.instance_contents import counting
+from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.errors import PoolInUse, ProjectInUse
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Settings, Sharing

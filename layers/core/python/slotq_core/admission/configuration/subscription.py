@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slotq_core.admission.instance_contents import counting
+from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.errors import Oversubscribed
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState

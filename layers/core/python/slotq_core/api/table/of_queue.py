@@ -84,6 +84,18 @@ QUEUE_ROUTES = (
         errors=(400, 403, 409),
     ),
     Route(
+        path="/nodes",
+        method="GET",
+        action=Action.LOOK,
+        handler=lambda of: of.queue.nodes,
+        operation="listNodes",
+        tagged=True,
+        summary="Show the nodes: the instances that pools keep, and the jobs on their GPUs",
+        description="Jobs that the caller may not see have no names.",
+        returns=(Returned(meaning="The nodes, by pool", model="NodesView"),),
+        errors=(403,),
+    ),
+    Route(
         path="/version",
         method="GET",
         action=Action.LOOK,
@@ -102,6 +114,18 @@ QUEUE_ROUTES = (
         summary="Show the person behind the caller",
         returns=(Returned(meaning="The person, and how it was decided", model="MeView"),),
         errors=(403,),
+    ),
+    Route(
+        path="/nodes/<pool>/<name>/report",
+        method="POST",
+        action=Action.LOOK,
+        handler=lambda of: of.queue.look_at_node,
+        operation="lookAtNode",
+        summary="Read the report of a node now, and decide what follows from it",
+        description="For the agents of nodes, which call it after a change. The report lies in the "
+        "bucket of the stack, and nothing of this request is read.",
+        returns=(Returned(meaning="What the queue has read", model="NodeReportView"),),
+        errors=(400, 404),
     ),
     Route(
         path="/doctor",

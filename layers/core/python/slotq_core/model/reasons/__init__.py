@@ -9,6 +9,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     gang_incomplete   its gang cannot start
     stalled           a running attempt reports nothing: why it is warned of, or stopped
     waits_for_others  others come first, or its time has not come
+    whole_instance    a job that asks for GPUs of a node takes whole instances
     outlook           what a waiting job could have, and when
 """
 

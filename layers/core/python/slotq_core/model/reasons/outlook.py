@@ -77,13 +77,18 @@ class Spared(Reason):
     """The first `NAMED` names."""
     count: int
     slots: int
-    """Slots that these jobs hold in the pool."""
+    """Slots that these jobs hold in the pool, nodes included."""
+    gpus: int = 0
+    """The GPUs that these jobs hold on nodes of the asking job's tenant; `slots` is then 0."""
 
     def sentence(self) -> str:
         named, more = ", ".join(self.jobs), self.count - len(self.jobs)
         who = f"{named} and {more} more" if more else named
         verb = "holds" if self.count == 1 else "hold"
-        return f"{who} {verb} {units(self.slots, 'slots')} of pool {self.pool}: {self._because()}"
+        held = f"{units(self.slots, 'slots')} of pool {self.pool}"
+        if self.gpus:
+            held = f"{units(self.gpus, 'GPUs')} on nodes of pool {self.pool}"
+        return f"{who} {verb} {held}: {self._because()}"
 
     def _because(self) -> str:
         raise NotImplementedError
@@ -220,7 +225,18 @@ class WouldNotHelp(Spared):
     """Slots still missing in the pool."""
 
     def _because(self) -> str:
-        return f"evicting all of it would not be enough ({units(self.missing, 'slots')} missing)"
+        missing = units(self.missing, "GPUs" if self.gpus else "slots")
+        return f"evicting all of it would not be enough ({missing} missing)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfAnotherProject(Spared):
+    """Jobs of other projects on a node that projects share."""
+
+    code: ClassVar[str] = "other_project_on_node"
+
+    def _because(self) -> str:
+        return "of another project, and a job on a node is evicted only for its own"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

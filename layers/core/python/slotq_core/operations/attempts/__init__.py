@@ -6,5 +6,6 @@ listening        reads reports of training scripts that may change a decision
 suspends         asks scripts to release their slots, and decides when a grace is over
 pool_lessons     updates a pool's health from an outcome
 rights_report    reports missing rights to operators
+start_requests   the request that an attempt starts with, under its project's rules
 gang_starts      environment variables for the members of a gang
 """

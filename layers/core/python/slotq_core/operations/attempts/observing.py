@@ -15,6 +15,7 @@ from slotq_core.errors import NoSuchJob, NotUnderstood, SlotQError, Unavailable
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import node_of_owner
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
@@ -68,6 +69,10 @@ class Observed:
     """Whether a pass may now decide differently."""
 
 
+ObserveNode = Callable[[str, str, Observation], Observed]
+"""Takes in an observation of the training job of a node of this pool and name."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _News:
     """An observation, with facts that are looked up once, even if others change the job
@@ -93,9 +98,12 @@ class Observing:
         clock: Clock,
         changes: AttemptChanges,
         scripts: Scripts | None = None,
+        *,
+        observe_node: ObserveNode,
     ) -> None:
+        """`observe_node` takes in what is observed of a node's training job."""
         self._store, self._training, self._clock = store, training, clock
-        self._changes = changes
+        self._changes, self._observe_node = changes, observe_node
         self._scripts = scripts or NoScripts()
 
     def observe(self, observation: Observation) -> Observed:
@@ -106,6 +114,8 @@ class Observing:
         name = job.name if job is not None else self._store.jobs.owner_of(training_job)
         if name is None:
             return Observed(ignored="no job of this queue ever ran under that name")
+        if job is None and (node := node_of_owner(name)) is not None:
+            return self._observe_node(*node, observation)
 
         reads = Reads(self._store)
         wanted = self._news(job or self._store.jobs.get(name), name, observation, reads)
@@ -261,7 +271,8 @@ class Observing:
             raise Unavailable(f"the last report of {attempt.training_job} cannot be read now")
         found = final_metrics(report.metrics) if report else {}
         reported = dict(seen.metrics)
-        if not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
+        may_ask = not attempt.node  # A node's report has them all.
+        if may_ask and not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
             with suppress(NotUnderstood, *(() if matter else (Unavailable,))):
                 described = self._training.describe(seen.training_job)
                 reported = dict(described.metrics) if described else {}

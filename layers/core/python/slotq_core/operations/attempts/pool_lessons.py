@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, PoolHealth, ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import (
     EVERYBODY,
@@ -16,7 +17,11 @@ from slotq_core.policy.lifecycle.missing_rights import (
     limit_of,
     pools_concerned,
 )
-from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
+from slotq_core.policy.lifecycle.pool_health import (
+    after_a_start,
+    after_capacity_error,
+    after_failed_agent,
+)
 from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
@@ -59,6 +64,40 @@ class Lessons:
         known = _Known(self._health)
         self._refused(known, attempt.pool, EVERYBODY, answer.action, answer.message)
         known.keep()
+
+    def of_accepted_node(self, pool: str, role: str) -> bool:
+        """Record that SageMaker has accepted the create of a node under this role."""
+        return self._of_pool(pool, lambda health: after_acceptance(health, role))
+
+    def of_running_node(self, pool: str) -> bool:
+        """Record that a node got its instance."""
+        return self._of_pool(pool, after_a_start)
+
+    def of_missing_instances(self, pool: str, message: str) -> bool:
+        """Record that SageMaker had no instance for a node in time."""
+        now, known = self._clock.now(), _Known(self._health)
+        is_new = known.learn_of_pool(
+            pool, lambda pool: after_capacity_error(pool, now=now, message=message)
+        )
+        known.keep()
+        return is_new
+
+    def of_failed_agent(self, node: Node, image: str, message: str) -> bool:
+        """Record that the image of a node could not run the agent."""
+        now = self._clock.now()
+        return self._of_pool(
+            node.pool,
+            lambda health: after_failed_agent(
+                health, tenant=node.tenant, image=image, message=message, now=now
+            ),
+        )
+
+    def _of_pool(self, pool: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
+        """Take one lesson. Returns whether it was new."""
+        known = _Known(self._health)
+        is_new = known.learn(pool, learned)
+        known.keep()
+        return is_new
 
     def _of_an_end(self, known: _Known, change: Change, ended: Attempt, answer: CallResult) -> bool:
         message = ended.message or change.before.message

@@ -7,6 +7,7 @@ the first may have died, and any pass after the grace stops a job that has not r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from slotq_core.errors import NoSuchJob, NotUnderstood
@@ -35,15 +36,17 @@ class Suspends:
         self._wakes: set[int] = set()
         """The moments (ms) for which this process has asked for a pass."""
 
-    def in_grace(self, job: Job, attempt: Attempt) -> bool:
+    def in_grace(
+        self, job: Job, attempt: Attempt, *, ask: Callable[[], bool] | None = None
+    ) -> bool:
         """Whether to wait for the script to release the slots. Asks the script, unless this process
-        has. False: stop the attempt now."""
+        has. False: stop the attempt now. `ask`: how to ask; None: by the script's marker."""
         until = grace_ends(job)
         if until is None or self._is_over(until):
             return False
         if self.has_asked(job):
             return True
-        if not self._scripts.ask(self._placed(job, attempt)):
+        if not (ask() if ask else self._scripts.ask(self._placed(job, attempt))):
             return False
         self._remember(attempt.training_job, until)
         return True

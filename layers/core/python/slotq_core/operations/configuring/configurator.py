@@ -14,7 +14,8 @@ from typing import Any
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
-from slotq_core.admission.instance_contents import declared
+from slotq_core.admission.instances.instance_contents import declared
+from slotq_core.admission.roles_and_plans import ANY_ROLE, ExecutionRoles
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -82,10 +83,13 @@ class Configurator:
             sharing=sharing
         ),
         notification_mode: NotificationMode = NotificationMode.OFF,
+        roles: ExecutionRoles = ANY_ROLE,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration.
-        `notification_mode`: whether this deployment sends notifications."""
+        `notification_mode`: whether this deployment sends notifications. `roles`: those that
+        training jobs may run under."""
+        self._roles = roles
         self.notification_mode = notification_mode
         self._store, self._clock, self._wake = store, clock, wake
         self._permissions = permissions
@@ -271,6 +275,7 @@ class Configurator:
         if after.pools != now.pools:
             check_together(after.pools)
             check_declared(now.pools, after.pools)
+            self._roles.check_nodes(now.pools, after.pools)
         references.check(now, after)
         self._check_jobs(now, after, moved)
         held: Held = {}

@@ -5,12 +5,15 @@ Read like the load of a pass, strongly consistent, so that the caller's plan equ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from slotq_core.errors import NoSuchJob, NotUnderstood
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import ACTIVE_STATES, QUEUED_STATES, Job, JobState
+from slotq_core.model.nodes import Node
+from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.group_lookup import readable_groups
@@ -31,6 +34,20 @@ MOST_READ = 100
 first, then of the next ones."""
 
 _QUEUED = (JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF, JobState.HELD)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeStatus:
+    """A node, with its jobs."""
+
+    node: Node
+    pool: Pool
+    jobs: tuple[Job, ...]
+    """The jobs on the node."""
+    claimants: tuple[Job, ...]
+    """The waiting jobs with a claim to GPUs of the node."""
+    sees: Callable[[Job], bool]
+    """Whether the caller may see a job."""
 
 
 class QueueSnapshots:
@@ -56,12 +73,39 @@ class QueueSnapshots:
             pools=snapshot.pools,
             jobs=jobs,
             groups=self._groups(jobs, snapshot.groups),
+            nodes=snapshot.nodes,
             yields=snapshot.yields,
             spent=snapshot.spent,
             left_out=len({job.name for job in queued} - {job.name for job in jobs}) if long else 0,
         )
         found = replace(found, etas=self._etas(jobs), limits=self._limits(found))
         return _in_order(as_seen(found, self._authorizer.sight(jobs, by=to)))
+
+    def nodes(self, *, to: str) -> list[NodeStatus]:
+        """Every node, by pool and name, with its jobs as caller `to` may see them. Reads what a
+        pass loads, and no job twice."""
+        snapshot = self._store.worlds.load(self._clock.now()).snapshot
+        sees = self._authorizer.sight((*snapshot.active, *snapshot.waiting), by=to)
+        on: dict[tuple[str, str], list[Job]] = defaultdict(list)
+        for job in snapshot.active:
+            if job.attempt and job.attempt.node:
+                on[job.attempt.pool, job.attempt.node].append(job)
+        owed: dict[tuple[str, str], list[Job]] = defaultdict(list)
+        for job in snapshot.waiting:
+            if job.claim and job.claim.node:
+                owed[job.claim.pool, job.claim.node].append(job)
+        return [
+            NodeStatus(
+                node=node,
+                pool=pool,
+                jobs=tuple(on[pool.name, node.name]),
+                claimants=tuple(owed[pool.name, node.name]),
+                sees=sees or (lambda _: True),
+            )
+            for pool in snapshot.pools
+            for node in sorted(snapshot.nodes, key=_number)
+            if node.pool == pool.name
+        ]
 
     def _world(self, now: int, *, long: bool) -> World:
         """The world with all waiting jobs; if the queue is too long, with the first of each
@@ -93,6 +137,12 @@ class QueueSnapshots:
             except (NoSuchJob, NotUnderstood):
                 continue
         return found
+
+
+def _number(node: Node) -> tuple[int, str]:
+    """The order of nodes in a pool: `node-2` before `node-10`."""
+    number = node.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0, node.name
 
 
 def _in_order(queue: QueueSnapshot) -> QueueSnapshot:

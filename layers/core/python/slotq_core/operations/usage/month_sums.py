@@ -126,8 +126,9 @@ class _Counting:
             read = self._book.ended(day, after=after, before=before, limit=RECORDS_A_READ)
             for use in read.uses:
                 if use.project in self._settled and use.ended_at is not None:
-                    held = self._window.part_of(use.admitted_at, use.ended_at)
-                    amounts[use.project] += use.slots * held
+                    amounts[use.project] += self._window.use_of(
+                        use.slots, use.part_of_slot, use.admitted_at, use.ended_at
+                    )
             after, more = read.last, read.more
             self._latest = max(self._latest, after)
         return after, not more

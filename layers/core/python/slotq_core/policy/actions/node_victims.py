@@ -22,9 +22,10 @@ least harm."""
 Victims = tuple[NodeRoom, tuple[Candidate, ...]]
 
 
-def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom) -> Victims | None:
+def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: int = 0) -> Victims | None:
     """The node, and its jobs to evict, with the least harm that makes room for the job; None if no
-    node can. `pool`: the pool of these nodes."""
+    node can. `pool`: the pool of these nodes. `at_least`: the GPUs that they must give in any
+    case."""
     own, able = rank(job), index.with_candidates()
     if not able:
         return None
@@ -34,7 +35,7 @@ def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom) -> Victims | None:
     for room in able:
         if room.candidates[0].rank >= own or compared == MOST_NODES:
             break
-        victims = _victims_on(room, job)
+        victims = _victims_on(room, job, at_least)
         if victims:
             compared += 1
             harm = Eviction(room=pool, victims=victims).harm(base)
@@ -43,11 +44,13 @@ def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom) -> Victims | None:
     return best
 
 
-def _victims_on(room: NodeRoom, job: Job) -> tuple[Candidate, ...]:
+def _victims_on(room: NodeRoom, job: Job, at_least: int) -> tuple[Candidate, ...]:
     """The jobs to evict on this node; empty: they are not enough, or none is needed."""
-    missing = job.gpus - room.left(job)
+    missing = max(at_least, job.gpus - room.left(job))
     candidates = room.gives(job)
-    if missing <= 0 or not room.ready or sum(c.slots for c in candidates) < missing:
+    if missing <= 0 or not room.ready or not room.outlasts(job):
+        return ()
+    if sum(c.slots for c in candidates) < missing:
         return ()
     shortfalls = Shortfalls(Shortfall(missing=Demand(gpus=missing), gives=_gpus))
     chosen = one_by_one(candidates, shortfalls)

@@ -98,12 +98,18 @@ class Preemption:
         )
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)
+        if (own := state.accounts.on_nodes.limits) is not None:
+            yield Shortfall(state.limits.over_own(job, name), partial(own.gives, pool=name))
         yield Shortfall(room.missing(job), methodcaller("frees", name))
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates of lower rank, in eviction order. Other pools count only if a limit of the
         project or its department keeps the job back."""
-        if not self.state.limits.over(job, room.pool.name):
+        limits, name = self.state.limits, room.pool.name
+        bound = limits.over(job, name) or (
+            self.state.accounts.on_nodes.limits is not None and limits.over_own(job, name)
+        )
+        if not bound:
             return list(_outranked(job, room))
         rooms = [room, *self.state.limits.sharing(room, self.state.rooms.values())]
         found = dict.fromkeys(candidate for room in rooms for candidate in _outranked(job, room))

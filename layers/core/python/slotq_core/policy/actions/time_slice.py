@@ -100,11 +100,15 @@ class TimeSlices:
         mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
         missing = room.missing(job) if drains is None else job.demand
         counted = partial(self.state.accounts.scopes.counted, pool=name)
-        shortfalls = Shortfalls(
+        must_give = [
             Shortfall(missing=missing, gives=methodcaller("frees", name)),
             Shortfall(missing=self.state.limits.over(job, name), gives=counted),
             Shortfall(missing=self.state.shares.beyond(job, name), gives=counted),
-        )
+        ]
+        if (own := self.state.accounts.on_nodes.limits) is not None:
+            over = self.state.limits.over_own(job, name)
+            must_give.append(Shortfall(missing=over, gives=partial(own.gives, pool=name)))
+        shortfalls = Shortfalls(*must_give)
         chosen: list[Candidate] = []
         while not shortfalls.met_by(chosen):
             options = [candidate for candidate in options if held[candidate.jobs[0].person] > mine]

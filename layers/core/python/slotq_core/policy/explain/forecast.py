@@ -6,9 +6,9 @@ the jobs ahead leave. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -25,6 +25,9 @@ from slotq_core.policy.state.groups.job_parts import part_name, whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import Taking, may_reclaim, may_take
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.node_index import NodeIndex
 
 Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
 """Why a job is spared, with the numbers of the reason."""
@@ -87,6 +90,13 @@ class Question:
         """Rooms where free and coming slots are enough: the job waits only for them. The pool of
         the job's claim comes before all others, even if unavailable."""
         eligible = self._rules.eligible
+        nodes = self._state.nodes
+        if nodes is not None and job.gpus:
+            from slotq_core.policy.explain.node_outlook import waits_for_a_node
+
+            there = [room for room in rooms if waits_for_a_node(nodes, job, room.pool.name)]
+            if there:
+                return there
         soon = [room for room in rooms if room.fits_soon(job)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
         gang = self._state.gangs.get(job.group)
@@ -123,7 +133,7 @@ def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outloo
     known = known_times(job, entered(job, state.yields), room, rules.slices)
     times = {(cause, at) for cause, at in known if at is not None and at > state.now}
     return Outlook(
-        rooms=(_room(job, room, missing),),
+        rooms=(_room(state, job, room, missing),),
         spared=tuple(_spared(state, rules, job, room, missing)),
         reserved=tuple(_reserved(state, job, room)),
         times=tuple(
@@ -132,7 +142,12 @@ def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outloo
     )
 
 
-def _room(job: Job, room: PoolRoom, missing: Demand) -> outlook.Room:
+def _room(state: PlanState, job: Job, room: PoolRoom, missing: Demand) -> outlook.Room:
+    own = _own_nodes(state, job, room)
+    if own is not None and not room.fits_soon(job):
+        from slotq_core.policy.explain.node_outlook import room_on_nodes
+
+        return room_on_nodes(own, job, room.pool.name)
     resource = explain.short(job, room.free_now)
     return outlook.Room(
         pool=room.pool.name,
@@ -179,27 +194,64 @@ def _spared(
     state: PlanState, rules: Rules, job: Job, room: PoolRoom, missing: Demand
 ) -> Iterator[Spared]:
     """The jobs that hold slots in the room, by cause; the largest number of slots first."""
+    causes, nodes = _causes(state, rules, job, room, missing), state.nodes
+    own = _own_nodes(state, job, room)
+    on_nodes: Iterable[Spared] = ()
+    if own is not None and nodes is not None:
+        from slotq_core.policy.explain.node_outlook import spared_on_nodes
+
+        ours = {
+            shown.name
+            for at in own.rooms.values()
+            if (shown := nodes.stand_ins.of((at.pool, at.name)))
+        }
+        causes = (cause for cause in causes if cause[0].name not in ours)
+        on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own))
+    found = (*_by_cause(state, room, causes), *on_nodes)
+    named = (spared for spared in found if spared.jobs)  # A node without jobs is free for all.
+    yield from sorted(named, key=lambda spared: (-spared.slots, spared.code, spared.jobs))
+
+
+def _by_cause(
+    state: PlanState, room: PoolRoom, causes: Iterable[tuple[Job, Cause, int | None]]
+) -> Iterator[Spared]:
     groups: dict[Cause, list[Job]] = {}
     until: dict[Cause, int | None] = {}
-    for other, cause, ends in _causes(state, rules, job, room, missing):
+    for other, cause, ends in causes:
         groups.setdefault(cause, []).append(other)
         known = [at for at in (until.get(cause), ends) if at is not None]
         until[cause] = min(known, default=None)
-    found = [_group(room.pool.name, cause, groups[cause], until[cause]) for cause in groups]
-    yield from sorted(found, key=lambda cause: (-cause.slots, cause.code, cause.jobs))
+    for cause, jobs in groups.items():
+        yield _group(state, room, cause, jobs, until[cause])
 
 
-def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
+def _own_nodes(state: PlanState, job: Job, room: PoolRoom) -> NodeIndex | None:
+    if state.nodes is None or not job.gpus:
+        return None
+    from slotq_core.policy.explain.node_outlook import own_nodes
+
+    return own_nodes(state.nodes, job, room.pool.name)
+
+
+def _group(
+    state: PlanState, room: PoolRoom, cause: Cause, jobs: Sequence[Job], until: int | None
+) -> Spared:
     kind, numbers = cause
-    names = sorted({whole_name(job.name) for job in jobs})
+    nodes = state.nodes
+    held_by = (
+        name for job in jobs for name in (nodes.stand_ins.names(job) if nodes else (job.name,))
+    )
+    names = sorted({*map(whole_name, held_by)})
+    gpus = sum(job.gpus for job in jobs if job.attempt and job.attempt.node)
     timed: dict[str, Any] = (
         {"until": until} if kind in {outlook.InMinRuntime, outlook.SliceNotOver} else {}
     )
     return kind(
-        pool=pool,
+        pool=room.pool.name,
         jobs=tuple(names[: outlook.NAMED]),
         count=len(names),
-        slots=sum(job.demand.slots for job in jobs),
+        slots=0 if gpus else sum(job.demand.slots for job in jobs),
+        gpus=gpus,
         **dict(numbers),
         **timed,
     )

@@ -26,6 +26,7 @@ def share_statuses(snapshot: Snapshot, now: int) -> list[ShareStatus]:
 def _statuses(account: Account, scope: str) -> Iterator[ShareStatus]:
     for resource in account.resources:
         held = account.used[resource]
+        limits = (account.limit.get(resource), account.configured_limit.get(resource))
         yield ShareStatus(
             name=account.name,
             is_department=isinstance(account.owner, Department),
@@ -33,7 +34,7 @@ def _statuses(account: Account, scope: str) -> Iterator[ShareStatus]:
             resource=resource,
             quota=account.quota[resource],
             share=account.share[resource],
-            limit=account.limit.get(resource),
+            limit=min((most for most in limits if most is not None), default=None),
             held=held,
             stopping=account.stopping[resource],
             waiting=max(0, account.asked[resource] - held),

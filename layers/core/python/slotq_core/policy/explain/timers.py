@@ -29,6 +29,10 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
     timers += budgets.timers()
     if snapshot.nodes:
         timers += nodes_end(snapshot, now)
+    for pool in snapshot.pools:
+        for failed in pool.health.failed_nodes:
+            if failed.not_before > now:
+                timers.append(failed.not_before)
     return min(timers, default=None)
 
 

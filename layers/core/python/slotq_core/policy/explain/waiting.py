@@ -308,6 +308,13 @@ def _bounds(job: Job, room: PoolRoom, accounts: Accounts) -> Iterator[Reason]:
     keep the job back."""
     if accounts.users.admits_in(job, room.pool.name) is None:
         yield _user_bound(job, room.pool.name, accounts.users)
+    if accounts.on_nodes.limits is not None:
+        for account, name, needed, used, most in accounts.on_nodes.limits.bounds(
+            job, room.pool.name
+        ):
+            yield reasons.HoldingLimit(
+                owner=account.name, needed=needed, used=used, limit=most, resource=name
+            )
     for account in accounts.of(job, room.pool.name):
         if account.over_limit(job.demand):
             yield _limit(job, account)

@@ -10,7 +10,7 @@ from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.pools import OnStall, Pool
+from slotq_core.model.pools import OnStall, Pool, gpus_of
 from slotq_core.model.reasons.stalled import Stalled
 from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
@@ -107,6 +107,7 @@ def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
         node=start.node.name,
         node_generation=start.node.generation,
         gpu_ids=start.gpu_ids,
+        node_gpus=start.node.contents["gpus"] or gpus_of(pools[start.pool]),
     )
     return start.job, copied(after, attempt=attempt)
 

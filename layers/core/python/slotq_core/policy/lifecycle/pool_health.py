@@ -13,12 +13,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
-from slotq_core.policy.lifecycle.retry import LONGEST_BACKOFF, backoff
+from slotq_core.model.pools import HEALTHY, FailedNodes, Pool, PoolHealth
+from slotq_core.policy.lifecycle.retry import LONGEST_BACKOFF, LONGEST_MESSAGE, backoff
 from slotq_core.timestamps import FAR_OFF
 
 LEARNED_FOR = 1_800_000
 """How long a learned limit counts before the pool tries its configured capacity again (ms)."""
+
+FIRST_WITHOUT_NODES = 3_600_000
+"""How long no node starts for a tenant whose image could not run the agent (ms); doubles with each
+failure in a row, up to `LONGEST_WITHOUT_NODES`. Each try costs minutes of an instance."""
+
+LONGEST_WITHOUT_NODES = 86_400_000
+
+MOST_FAILED_TENANTS = 20
+"""Most tenants of failed nodes that a pool remembers. A forgotten one costs one more node."""
 
 PROBE_FOR = LONGEST_BACKOFF
 """How long a start may keep its pool closed while SageMaker says nothing about it (ms)."""
@@ -41,16 +50,50 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
     learned limit and missing rights stay."""
     if not health.errors:
         return health
-    rights = health.missing_rights
     if health.learned is None:
-        return replace(HEALTHY, missing_rights=rights)
+        rights, failed = health.missing_rights, health.failed_nodes
+        return replace(HEALTHY, missing_rights=rights, failed_nodes=failed)
     return replace(health, errors=0, not_before=None)
 
 
 def forgotten(health: PoolHealth) -> PoolHealth:
-    """The health without the results of capacity errors: the pool is tried in full at once.
-    Missing rights stay."""
+    """The health without the results of capacity errors and failed nodes: the pool is tried in full
+    at once. Missing rights stay."""
     return replace(HEALTHY, missing_rights=health.missing_rights)
+
+
+def after_failed_agent(
+    health: PoolHealth, *, tenant: str, image: str, message: str, now: int
+) -> PoolHealth:
+    """The health of the pool after the image of a tenant could not run a node's agent, at `now`
+    (ms). A failure long ago does not count."""
+    recent = [
+        failed for failed in health.failed_nodes if now < failed.not_before + LONGEST_WITHOUT_NODES
+    ]
+    known = next((failed for failed in recent if failed.tenant == tenant), None)
+    failures = known.failures + 1 if known else 1
+    wait = min(LONGEST_WITHOUT_NODES, FIRST_WITHOUT_NODES << min(failures - 1, 16))
+    failed_now = FailedNodes(
+        tenant=tenant,
+        image=image,
+        since=known.since if known else now,
+        failures=failures,
+        not_before=now + wait,
+        message=message[:LONGEST_MESSAGE],
+    )
+    others = [failed for failed in recent if failed.tenant != tenant]
+    others.sort(key=lambda failed: (-failed.not_before, failed.tenant))
+    return replace(health, failed_nodes=(failed_now, *others)[:MOST_FAILED_TENANTS])
+
+
+def without_nodes(health: PoolHealth, now: int) -> frozenset[str]:
+    """The tenants for which no node starts in the pool at `now` (ms). An end later than any that
+    would be set now does not count."""
+    return frozenset(
+        failed.tenant
+        for failed in health.failed_nodes
+        if now < failed.not_before <= now + LONGEST_WITHOUT_NODES + FAR_OFF
+    )
 
 
 def backs_off(pool: Pool, now: int) -> bool:

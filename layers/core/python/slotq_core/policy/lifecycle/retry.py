@@ -92,6 +92,26 @@ def after_end(
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
 
 
+def after_node_start(
+    job: Job,
+    attempt: Attempt,
+    ending: Ending,
+    *,
+    at: int,
+    now: int,
+    message: str = "",
+    limit: int | None = None,
+) -> Ended:
+    """Settle a waiting job whose node ended (`at`, ms) before it was ready, as the job's own start
+    would have ended: `attempt` stands for it, and enters no history. The job's claim to the node
+    is gone."""
+    begun = copied(job, state=JobState.STARTING, attempt=attempt, claim=None)
+    ended = after_end(begun, ending, at=at, now=now, message=message, limit=limit)
+    if ended.job.state is JobState.PENDING:  # It never left its place.
+        return Ended(job=copied(ended.job, state=job.state), attempt=ended.attempt)
+    return ended
+
+
 def stopped_before_restore(
     job: Job, restore: Restore, *, running_since: int | None, ended_at: int
 ) -> Job:

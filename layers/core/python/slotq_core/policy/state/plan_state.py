@@ -65,7 +65,14 @@ class PlanState:
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
         self.running = RunningJobs(seen, now, self.gangs, journal)
-        self.accounts = Accounts(seen, lines, journal, self.budgets.soft, snapshot)
+        self.accounts = Accounts(
+            seen,
+            lines,
+            journal,
+            self.budgets.soft,
+            snapshot,
+            nodes=self.nodes,
+        )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
         self.rooms = rooms_of(seen, self.running, self.entitled, now, journal)
@@ -196,6 +203,7 @@ class PlanState:
         self.decided.say(job, why)
         if victims:
             self.nodes.evict(room, victims)
+            self.accounts.on_nodes.stop([victim.jobs[0] for victim in victims], room.pool)
         self._occupy(job, room, promised=not victims)
         self.nodes.hold(job, room)
         if victims:
@@ -271,7 +279,7 @@ class PlanState:
         """Free the GPUs of the job's claim. Its node still counts for its project."""
         if self.nodes:
             self.nodes.take_claim(job)
-        self.accounts.users.give_back(job, pool)
+        self.accounts.on_nodes.give_back(job, pool)
 
     def _is_served(self, job: Job) -> bool:
         return job.name in self.held_in or job.name in self.decided.decisions

@@ -18,6 +18,7 @@ from functools import cached_property
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import (
     PriorityClass,
@@ -30,7 +31,6 @@ from slotq_core.model.users import (
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.state.class_counts import ClassCounts, CountedJob
 from slotq_core.policy.state.journal import Journal
-from slotq_core.policy.state.nodes.node_jobs import gpus_of
 
 _OPEN_CLASS = PriorityClass(name="", value=0)
 

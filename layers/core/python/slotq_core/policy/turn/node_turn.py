@@ -83,7 +83,9 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        return room is None or room.closed or room.left(self._job) < self._job.gpus
+        if room is None or room.closed or room.left(self._job) < self._job.gpus:
+            return True
+        return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
     def _claimed(self) -> NodeRoom | None:
         """The node of the job's claim."""
@@ -95,7 +97,8 @@ class NodeTurn:
         claimed = self._claimed()
         if claimed is not None:
             room: NodeRoom | None = claimed
-            if not claimed.ready or claimed.free < self._job.gpus:
+            is_free = claimed.ready and claimed.free >= self._job.gpus
+            if not is_free or self._state.limits.over_own(self._job, claimed.pool):
                 room = None
         else:
             room = self._fullest(now=True)
@@ -111,6 +114,8 @@ class NodeTurn:
 
     def _fullest(self, *, now: bool) -> NodeRoom | None:
         for pool, index in self._indexes:
+            if self._state.limits.over_own(self._job, pool.pool.name):
+                continue
             found = index.fullest(self._job, partial(self._may_use, pool), now=now)
             if found is not None and self._stays_evictable(found, pool):
                 return found
@@ -138,7 +143,7 @@ class NodeTurn:
     def _with_victims(self) -> bool:
         """Evict lower ranks on one node of the tenant; else as a job that takes an instance."""
         for pool, index in self._indexes:
-            found = least_harmful(index, self._job, pool)
+            found = least_harmful(index, self._job, pool, self._over_limits(pool))
             if found is not None and self._stays_evictable(found[0], pool):
                 self._state.hold_on(self._job, found[0], self._why(found[0]), found[1])
                 self._nodes.guard(found[0], pool)
@@ -153,6 +158,12 @@ class NodeTurn:
         )
         return served and self._begun()
 
+    def _over_limits(self, pool: PoolRoom) -> int:
+        """The GPUs that jobs of the project must give under its limits before the job starts."""
+        own, name = self._state.accounts.on_nodes.limits, pool.pool.name
+        over = self._state.limits.over_own(self._job, name)
+        return own.in_gpus(self._job, name, over) if own else 0
+
     def _within_limits(self) -> list[PoolRoom]:
         admitting = self._eligible.admitting(self._job, self._rooms)
         return [room for room in admitting if self._eligible.within_bounds(self._job, room)]
@@ -163,7 +174,7 @@ class NodeTurn:
         decided = self._state.decided.decisions.get(self._job.name)
         started = decided.pool if isinstance(decided, Start) else ""
         pool = started or self._state.held_in[self._job.name]
-        if self._nodes.takes(self._job, pool):
+        if self._nodes.starts_for(self._job, pool):
             self._nodes.begin(self._job, self._state.rooms[pool])
         return True
 

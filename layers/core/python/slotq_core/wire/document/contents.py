@@ -30,6 +30,7 @@ from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
     LimitsSection,
+    NodesSection,
     NotificationSection,
     PeopleSection,
     PoolSection,
@@ -41,6 +42,7 @@ from slotq_core.wire.document.sections import (
     SharingSection,
     UserGroupSection,
     UserSection,
+    VpcSection,
 )
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
@@ -71,6 +73,8 @@ _MOST: Mapping[str, int] = {
 
 SECTIONS: Mapping[str, type[Section]] = {
     "pools": PoolSection,
+    "pools.nodes": NodesSection,
+    "pools.nodes.vpc": VpcSection,
     "departments": DepartmentSection,
     "projects": ProjectSection,
     "projects.budget": BudgetSection,
@@ -244,7 +248,12 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         **{key: getattr(section, key) for key in CHOICES},
         **{key: getattr(section, key) for key in SWITCHES},
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
+        "nodes": _nodes(section.nodes) if section.nodes else None,
     }
+
+
+def _nodes(section: NodesSection) -> dict[str, Any]:
+    return {**section.model_dump(mode="json"), "keep": _whole_seconds("nodes.keep", section.keep)}
 
 
 def _whole_seconds(key: str, milliseconds: int | None) -> int | None:

@@ -41,6 +41,7 @@ from slotq_core.wire.document.values import (
     Value,
     Weight,
 )
+from slotq_core.wire.nodes.node_rules import NodeShare, switched
 
 MOST_PATTERNS = 200
 """The most patterns in one list."""
@@ -61,6 +62,34 @@ class Section(BaseModel):
     def keys(cls) -> tuple[str, ...]:
         """The keys, as a document spells them."""
         return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+
+class VpcSection(Section):
+    """The network of jobs that name none: both lists, or neither."""
+
+    subnets: tuple[Name, ...] = ()
+    security_groups: tuple[Name, ...] = ()
+
+
+class NodesSection(Section):
+    """How a pool keeps nodes. `node_rules` has the bounds."""
+
+    gpus: Count = 0
+    """The GPUs of one instance; 0: those of its type."""
+    keep: Duration = 600_000
+    """How long a node without jobs stays."""
+    share: NodeShare = NodeShare.PROJECT
+    image: MaybeName = ""
+    """The container image of jobs that name none."""
+    role: MaybeName = ""
+    """The execution role of jobs that name none."""
+    vpc: VpcSection = VpcSection()
+    gpu_ids: tuple[Name, ...] = ()
+    """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
+
+
+def _or_flag(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"type": "boolean"}]
 
 
 class PoolSection(Section):
@@ -93,6 +122,10 @@ class PoolSection(Section):
     count_foreign: Flag = False
     checkpoints: CheckpointRule = CheckpointRule.WARN
     """The treatment of a preemptible job without checkpoints."""
+    nodes: Annotated[
+        NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
+    ] = None
+    """None: every job takes whole instances. True: nodes with the defaults."""
 
 
 class DepartmentSection(Section):

@@ -31,6 +31,7 @@ from slotq_core.wire.document.receivers import ALL
 from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
+    NodesSection,
     PoolSection,
     ProjectSection,
     RequestsSection,
@@ -41,12 +42,15 @@ from slotq_core.wire.document.sections import (
 )
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
+from slotq_core.wire.nodes.node_rules import NodeShare
+from slotq_core.wire.pool_definition import gpus_in
 
 Entry = dict[str, Any]
 
-_EMPTY: Mapping[str, tuple[Any, ...]] = {"quota": ()}
+_EMPTY: Mapping[str, tuple[Any, ...]] = {"quota": (), "nodes": ()}
 """By key, the empty values to leave out; other keys leave out `[]` and `{}`. An empty quota is
-written: a department without the key has the sum of its projects' quotas."""
+written: a department without the key has the sum of its projects' quotas. So are the defaults of
+nodes: a pool without the key has none."""
 
 
 def written(settings: Settings) -> Entry:
@@ -157,7 +161,23 @@ def department_entry(department: Department, doubled: Collection[str] = ()) -> E
 
 def pool_entry(pool: Pool) -> Entry:
     """Return a pool's entry."""
-    return _entry(PoolSection, pool, capacity=_amount(_declared(pool)))
+    return _entry(PoolSection, pool, capacity=_amount(_declared(pool)), nodes=_nodes(pool))
+
+
+def _nodes(pool: Pool) -> Entry | None:
+    """Return how the pool keeps nodes. The GPUs that SlotQ knows are left out."""
+    rules = pool.nodes
+    if rules is None:
+        return None
+    known = rules.gpus == gpus_in(pool)
+    networks = {"subnets": [*rules.subnets], "security_groups": [*rules.security_groups]}
+    return _entry(
+        NodesSection,
+        rules,
+        gpus=0 if known else rules.gpus,
+        share=NodeShare.POOL.value if rules.shared else NodeShare.PROJECT,
+        vpc=networks if rules.subnets else {},
+    )
 
 
 def _declared(pool: Pool) -> Mapping[str, int]:

@@ -260,4 +260,5 @@ def _member(
         raise
     # The same request by itself is another submission.
     digest = hashlib.sha256(f"{group.name}\n{submission.digest}".encode()).hexdigest()
-    return replace(submission, group=group.name, digest=digest), kept
+    in_gang = group.gang is not None
+    return replace(submission, group=group.name, in_gang=in_gang, digest=digest), kept

@@ -15,6 +15,7 @@ from slotq_core.model.groups import SERVER, Group
 from slotq_core.model.jobs import Job
 from slotq_core.names import GROUPS_FOLDER
 from slotq_core.timestamps import iso
+from slotq_core.wire.setting_tags import TAGS
 from slotq_core.wire.training.field_paths import value_at
 
 GROUP, SITE, ROLE, SITES, SIZE, RESOURCES, RENDEZVOUS = (
@@ -60,11 +61,18 @@ def as_member(
         ROLE: SERVER if group.ends_with == job.name else role,
         SITES: _json([group.site(name) for name in clients]),
         SIZE: str(len(started)),
-        RESOURCES: _json(dict(sorted({**job.requires, **job.demand}.items()))),
+        RESOURCES: _json(dict(sorted({**job.requires, **job.demand, **_gpus(request)}.items()))),
         RENDEZVOUS: rendezvous,
     }
     fits = {name: text for name, text in variables.items() if text and len(text) <= _LONGEST}
     return {**request, "Environment": {**(request.get("Environment") or {}), **fits}}
+
+
+def _gpus(request: Mapping[str, Any]) -> dict[str, int]:
+    """The GPUs of a node that the request asks for, whether it gets these or a whole instance."""
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+    asked = tags.get(TAGS["gpus"], "").strip()
+    return {"gpus": int(asked)} if asked.isdecimal() and int(asked) else {}
 
 
 def _json(value: object) -> str:

@@ -20,7 +20,8 @@ from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.attempts import Attempt, StopOrder
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.pools import MissingRight, PoolHealth
+from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
@@ -31,6 +32,7 @@ from slotq_core.wire.scenario.views import (
     SnapshotAttemptView,
     SnapshotGroupView,
     SnapshotJobView,
+    SnapshotNodeView,
     SpentView,
     YieldedView,
     scenario_view,
@@ -102,7 +104,9 @@ def scenario_page(
     parts = [*_parts(whole)]
     page = _with(whole, [])
     if after is not None:
-        page = page.model_copy(update={"configuration": {}, "pools": [], "spent": None})
+        page = page.model_copy(
+            update={"configuration": {}, "pools": [], "nodes": [], "spent": None}
+        )
     sizes = accumulate((_size(part) + 1 for part in parts[start:]), initial=_size(page) + _FRAME)
     fitting = sum(1 for _ in takewhile(most.__ge__, sizes)) - 1
     end = start + max(fitting, 1)
@@ -164,7 +168,19 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
     if view is None:
         return PoolHealth()
     rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
-    return record_of(view, PoolHealth, missing_rights=rights)
+    failed = tuple(record_of(nodes, FailedNodes) for nodes in view.failed_nodes)
+    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed)
+
+
+def node_of(view: SnapshotNodeView) -> Node:
+    return record_of(
+        view,
+        Node,
+        state=NodeState(view.state),
+        training_job="",
+        token="",  # a node's, and nobody starts it from here # nosec B106
+        created=True,
+    )
 
 
 def group_of(view: SnapshotGroupView) -> Group:

@@ -56,6 +56,13 @@ class SnapshotAttemptView(BaseModel):
     instance_type: str = ""
     admitted_at: str
     waiting_since: str | None = None
+    node: str = ""
+    """The node that it runs on; empty: it has instances of its own."""
+    node_generation: int = 0
+    gpu_ids: list[int] = Field(default=[])
+    """The GPUs of the node that it holds, by index."""
+    node_gpus: int = 0
+    """The GPUs of the node in all."""
     created: bool = False
     """Whether SageMaker has accepted it."""
     probes: bool = False
@@ -78,6 +85,8 @@ class ClaimView(BaseModel):
     since: str
     priority_class: str = ""
     moved: bool = False
+    node: str = ""
+    """The node where the amount is owed; empty: the amount is slots."""
 
 
 class SnapshotJobView(SharedJobView):
@@ -98,6 +107,12 @@ class SnapshotJobView(SharedJobView):
     ran_before_class: float = 0
     checkpoints: bool = True
     """Whether an evicted attempt goes on from a checkpoint."""
+    gpus: int = 0
+    """The GPUs of one node that the job takes; 0: it takes whole instances."""
+    tenant: str = ""
+    """The same text for jobs that may share a node."""
+    longest_attempt: float = 0
+    """The longest that one attempt on a node may run; 0: not known."""
     user: str = ""
     role: str = ""
     attempts: int = 0
@@ -148,6 +163,29 @@ class YieldedView(BaseModel):
     """Null: it counts in every project (kept by an earlier version)."""
 
 
+class SnapshotNodeView(BaseModel):
+    """A node: an instance of a pool that stays and runs jobs that take some of its GPUs."""
+
+    name: str
+    pool: str
+    generation: int
+    state: str
+    """`starting`, `ready`, `draining` or `stopping`."""
+    tenant: str
+    """As of the jobs that may run there."""
+    project: str = ""
+    demand: Amounts
+    """What it takes of the pool."""
+    contents: Amounts = Field(default={})
+    """What the instance has."""
+    started_at: str
+    running_since: str | None = None
+    idle_since: str | None = None
+    """When its last job ended; null: jobs are on it, or none ever was."""
+    leaves_at: str | None = None
+    """When it reaches SageMaker's longest runtime."""
+
+
 class SpentView(BaseModel):
     """The spending of projects with a budget in a month, by attempts that have ended."""
 
@@ -178,6 +216,8 @@ class ScenarioView(BaseModel):
     """The jobs that have not ended: first those that hold slots, then those that wait."""
     groups: list[SnapshotGroupView] = Field(default=[])
     yields: list[YieldedView] = Field(default=[])
+    nodes: list[SnapshotNodeView] = Field(default=[])
+    """Every node. Only the first page has them."""
     spent: SpentView | None = None
 
 
@@ -193,6 +233,7 @@ def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> Sc
         jobs=[_job(job, queue) for job in queue.jobs],
         groups=[view_of(group, SnapshotGroupView) for group in queue.groups],
         yields=[view_of(yielded, YieldedView) for yielded in queue.yields],
+        nodes=[view_of(node, SnapshotNodeView, state=node.state.value) for node in queue.nodes],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
     )
 

@@ -24,6 +24,14 @@ class DoctorView(BaseModel):
     findings: list[FindingView]
 
 
+class NodeReportView(BaseModel):
+    """What the queue has read of a node."""
+
+    version: int = VERSION
+    number: int
+    """Of the report; 0: there is none, or it lacks the node's proof."""
+
+
 class AboutView(BaseModel):
     """The deployed release, and who the caller is."""
 

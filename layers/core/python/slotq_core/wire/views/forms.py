@@ -28,7 +28,15 @@ class _Form(NamedTuple):
     read: Callable[[Any], Any]
 
 
-_ENUMS = (JobState, Workload, AttemptOutcome, StopCause, CheckpointRule, OnStall, PoolState)
+_ENUMS = (
+    JobState,
+    Workload,
+    AttemptOutcome,
+    StopCause,
+    CheckpointRule,
+    OnStall,
+    PoolState,
+)
 
 _AS_IT_IS = _Form(lambda value: value, lambda value: value)
 
@@ -40,6 +48,7 @@ _FORMS: Mapping[str, _Form] = {
     "Duration": _Form(seconds, milliseconds),
     "Demand": _Form(lambda demand: dict(demand.items()), Demand),
     "tuple[str, ...]": _Form(list, tuple),
+    "tuple[int, ...]": _Form(list, tuple),
     "tuple[Moment, ...]": _Form(
         lambda moments: [*map(iso, moments)], lambda texts: tuple(map(from_iso, texts))
     ),

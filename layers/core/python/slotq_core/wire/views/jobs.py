@@ -55,6 +55,10 @@ class AttemptView(BaseModel):
     number: int
     training_job: str
     pool: str
+    node: str = ""
+    """The node that it ran on; empty: on whole instances."""
+    gpu_ids: list[int] = Field(default=[])
+    """The GPUs of the node that it had, by their indexes."""
     instance_type: str
     admitted_at: str
     running_since: str | None = None
@@ -176,6 +180,16 @@ class JobView(SharedJobView):
     """Details beside the reason; only for a single waiting job."""
     pool: str | None = None
     """The pool that the job runs in, the first of several; None while it does not run."""
+    gpus: int = 0
+    """The GPUs of one node that the job takes; 0: whole instances."""
+    literal_paths: bool = False
+    """Whether the job has /opt/ml itself on its node."""
+    node: str | None = None
+    """The node of the pool that the job runs on; None: on whole instances, or not now."""
+    gpu_ids: list[int] = Field(default=[])
+    """The GPUs of the node that it has, by their indexes."""
+    whole: ReasonView | None = None
+    """Why the job takes whole instances although it asked for GPUs of a node; None: it does not."""
     after: list[str] = Field(default=[])
     """The jobs that this one was submitted after, and groups, as `group:NAME`."""
     waits_for: list[str] = Field(default=[])
@@ -325,6 +339,9 @@ def job_view(
         reason=reason_view(reason) if reason else None,
         outlook=outlook_view(outlook) if outlook else None,
         pool=job.attempt.pool if job.attempt else None,
+        node=(job.attempt.node or None) if job.attempt else None,
+        gpu_ids=[*job.attempt.gpu_ids] if job.attempt else [],
+        whole=_whole(job),
         after=list(job.depends_on),
         waits_for=list(job.awaited),
         user=job.person,
@@ -337,6 +354,14 @@ def job_view(
     )
     slow = slow_save_of(attempts[-1]) if attempts and not job.terminal else None
     return with_slow_save(view, slow) if slow else view
+
+
+def _whole(job: Job) -> ReasonView | None:
+    if not job.whole_because:
+        return None
+    from slotq_core.model.reasons.whole_instance import WholeInstance  # Few jobs ask for GPUs.
+
+    return reason_view(WholeInstance(causes=job.whole_because))
 
 
 def queue_view(

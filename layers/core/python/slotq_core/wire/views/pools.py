@@ -28,6 +28,22 @@ class MissingRightView(BaseModel):
     """SageMaker's last message about the refusal."""
 
 
+class FailedNodesView(BaseModel):
+    """An image that could not run a node's agent. Its tenant's jobs take whole instances of the
+    pool before `not_before`."""
+
+    tenant: str
+    """A short hash of what all jobs on one node have in common."""
+    image: str = ""
+    since: str
+    failures: int
+    """Consecutive failures."""
+    not_before: str
+    """No node starts for the tenant before this moment."""
+    message: str = ""
+    """SageMaker's FailureReason of the last node."""
+
+
 class PoolHealthView(BaseModel):
     """The health of a pool, from SageMaker's refusals."""
 
@@ -43,6 +59,32 @@ class PoolHealthView(BaseModel):
     """SageMaker's last message about its capacity."""
     missing_rights: list[MissingRightView] = Field(default=[])
     """Rights that the queue or an execution role lacks in the pool."""
+    failed_nodes: list[FailedNodesView] = Field(default=[])
+    """Images that could not run a node's agent in the pool."""
+
+
+class VpcView(BaseModel):
+    subnets: list[str]
+    security_groups: list[str]
+
+
+class NodeRulesView(BaseModel):
+    """How a pool keeps nodes."""
+
+    gpus: int
+    """The GPUs of one instance."""
+    keep: int
+    """How long a node without jobs stays, in seconds."""
+    share: str
+    """Whose jobs share a node: those of one `project`, or of the whole `pool`."""
+    image: str
+    """The container image of jobs that name none; empty: none."""
+    role: str
+    """The execution role of jobs that name none; empty: none."""
+    vpc: VpcView
+    """The network of jobs that name none."""
+    gpu_ids: list[str]
+    """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
 
 
 class PoolSettingsView(BaseModel):
@@ -85,6 +127,8 @@ class PoolSettingsView(BaseModel):
     given a place for them; `require`: it is refused."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
+    nodes: NodeRulesView | None = None
+    """How the pool keeps nodes; None: every job takes whole instances."""
 
 
 class PoolView(BaseModel):
@@ -127,7 +171,8 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
 
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
-    return view_of(health, PoolHealthView, missing_rights=rights)
+    failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
+    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:

@@ -108,6 +108,9 @@ class HeldSlotsView(BaseModel):
     """Held from `admitted_at` to `ended_at`, in all pools."""
     parts: dict[str, int] = Field(default={})
     """The slots in each of several pools at once; empty: all of them in `pool`."""
+    part_of_slot: list[int] = Field(default=[])
+    """The part of the slot that an attempt on a node holds: its GPUs, and those of the node. Empty:
+    whole slots."""
     admitted_at: str
     running_since: str | None
     """When the attempt got its instances; None: it never did."""
@@ -185,6 +188,7 @@ def held_slots_view(use: AttemptUse) -> HeldSlotsView:
         instance_type=use.instance_type,
         slots=use.slots,
         parts={part.pool: part.slots for part in use.parts},
+        part_of_slot=[*use.part_of_slot],
         admitted_at=iso(use.admitted_at),
         running_since=iso_or_none(use.running_since),
         ended_at=iso_or_none(use.ended_at),

@@ -29,9 +29,6 @@ class DynamoNodes:
         )
         self._calls.update(_key(node), noted)
 
-    def note_orders(self, node: Node, number: int) -> None:
-        self._calls.update(_key(node), ledger_expressions.note_orders(node.generation, number))
-
 
 def _key(node: Node) -> table.Key:
     return table.node_key(node.pool, node.name)

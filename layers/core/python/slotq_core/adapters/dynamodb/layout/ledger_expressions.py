@@ -280,24 +280,14 @@ def not_on_node(generation: int, jobs: Iterable[OnNode]) -> Expression:
 def note_report(generation: int, number: int, *, at: int, lease_until: int) -> Expression:
     """Record a node's report: its number, when the agent wrote it, and the lease (ms). Conditions:
     it is of this generation, and no later report is recorded."""
-    build = _later_number(generation, "reports", number)
+    build = _Builder()
+    build.require(f"{build.name('generation')} = {build.value(generation)}")
+    last, new = build.name("reports"), build.value(number)
+    build.require(f"(attribute_not_exists({last}) OR {last} < {new})")
+    build.set("reports", number)
     build.set("reportedAt", at)
     build.set("leaseUntil", lease_until)
     return build.expression()
-
-
-def note_orders(generation: int, number: int) -> Expression:
-    """Record the number of a node's orders before they are written. Conditions: as above."""
-    return _later_number(generation, "orders", number).expression()
-
-
-def _later_number(generation: int, attribute: str, number: int) -> _Builder:
-    build = _Builder()
-    build.require(f"{build.name('generation')} = {build.value(generation)}")
-    last, new = build.name(attribute), build.value(number)
-    build.require(f"(attribute_not_exists({last}) OR {last} < {new})")
-    build.set(attribute, number)
-    return build
 
 
 def set_room(

@@ -26,6 +26,7 @@ from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import (
     CheckpointRule,
+    FailedNodes,
     MissingRight,
     NodeRules,
     OnStall,
@@ -69,6 +70,7 @@ Record = (
     | Node
     | PoolHealth
     | MissingRight
+    | FailedNodes
     | Sighting
     | AttemptUse
     | DaySum
@@ -197,6 +199,7 @@ _FORMS: Mapping[str, _Form] = {
     "tuple[tuple[str, float], ...]": _many(_row(tuple, _TEXT, _NUMBER)),
     "tuple[PartUse, ...]": _many(_row(PartUse._make, _TEXT, _TEXT, _WHOLE)),
     "tuple[MissingRight, ...]": _many(_of_record(MissingRight)),
+    "tuple[FailedNodes, ...]": _many(_of_record(FailedNodes)),
     "Mapping[str, str]": _by_name(_TEXT),
     "Sweep": _Form(
         lambda value: unpacked_sweep(value["B"]), lambda value: {"B": packed_sweep(value)}

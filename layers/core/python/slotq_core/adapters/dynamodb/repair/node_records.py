@@ -137,9 +137,8 @@ class NodeRecords:
         restored: Item = {**as_started, **readable, **identity}
         if restored["state"] != {"S": NodeState.STOPPING.value}:
             restored["state"] = {"S": NodeState.DRAINING.value}
-        for counter in ("version", "orders"):
-            if _number(readable, counter) is None:
-                restored[counter] = {"N": str(NEW_AGE)}
+        if _number(readable, "version") is None:
+            restored["version"] = {"N": str(NEW_AGE)}
         named = {job_attribute(name): number for name, number in jobs.items()}
         for name, amount in {**free, **named, "jobs": len(jobs)}.items():
             restored[name] = {"N": str(amount)}

@@ -68,9 +68,9 @@ def _said(decision: Decision, nodes: Nodes) -> Decision:
             claim = nodes.claim(job, room, counted)
             return StartNode(job=job, pool=pool, name=room.name, claim=claim)
         case Evict(victims=victims):
-            ended = tuple(node for victim in victims if (node := nodes.node_of(victim)))
+            ended = tuple(node for victim in victims if (node := nodes.stand_ins.node_of(victim)))
             if ended:
-                gone = tuple(job for victim in victims for job in nodes.jobs_on(victim))
+                gone = tuple(job for victim in victims for job in nodes.stand_ins.jobs_on(victim))
                 return copied(decision, victims=gone, nodes=ended)
     return decision
 

@@ -17,7 +17,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import is_settled, unsaved
@@ -40,6 +40,11 @@ class Occupied:
         return [job for job in self.jobs if job.state is not JobState.STOPPING]
 
     @property
+    def left(self) -> int:
+        """The GPUs without a job, now or when stopping jobs have stopped, that no job claims."""
+        return self.gpus - sum(job.gpus for job in (*self.running, *self.claimants))
+
+    @property
     def ends(self) -> bool:
         """Whether nothing keeps the node any more: it stops, or will with its last job."""
         return self.node.state is NodeState.STOPPING or (
@@ -52,6 +57,46 @@ class Occupied:
         return not (self.ends or self.running or self.claimants)
 
 
+class StandIns:
+    """The jobs that stand in a plan for its nodes."""
+
+    def __init__(self, nodes: Mapping[NodeName, Occupied], jobs: Mapping[NodeName, Job]) -> None:
+        self._nodes, self._jobs = nodes, jobs
+        self._places = {job.name: place for place, job in jobs.items()}
+
+    def place_of(self, job: Job) -> NodeName | None:
+        """The node for which the job stands; None for any other job."""
+        return self._places.get(job.name)
+
+    def node_of(self, job: Job) -> Node | None:
+        """The same, as it was before this plan."""
+        place = self._places.get(job.name)
+        return self._nodes[place].node if place else None
+
+    def jobs_on(self, job: Job) -> tuple[Job, ...]:
+        """The running jobs of the node for which the job stands, else the job itself."""
+        place = self._places.get(job.name)
+        return tuple(self._nodes[place].running) if place else (job,)
+
+    def names(self, job: Job) -> tuple[str, ...]:
+        """The names of the jobs that hold or claim GPUs of the node for which the job stands, else
+        the job's own."""
+        place = self._places.get(job.name)
+        if place is None:
+            return (job.name,)
+        found = self._nodes[place]
+        return tuple(holder.name for holder in (*found.jobs, *found.claimants))
+
+    def of(self, place: NodeName) -> Job | None:
+        """The job that stands for the node; None: this plan starts the node."""
+        return self._jobs.get(place)
+
+    def holders(self, place: NodeName) -> tuple[Job, ...]:
+        """The jobs that held GPUs of the node before this plan."""
+        found = self._nodes.get(place)
+        return found.jobs if found else ()
+
+
 def has_nodes(snapshot: Snapshot) -> bool:
     """Whether the snapshot has nodes, or pools that may have some."""
     if snapshot.nodes:
@@ -60,13 +105,6 @@ def has_nodes(snapshot: Snapshot) -> bool:
         if pool.nodes is not None:
             return True
     return False
-
-
-def gpus_of(pool: Pool) -> int:
-    """The GPUs of one instance of the pool; 0: not known."""
-    if pool.nodes is not None and pool.nodes.gpus:
-        return pool.nodes.gpus
-    return pool.capacity["gpus"] // max(1, pool.capacity.slots)
 
 
 def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:

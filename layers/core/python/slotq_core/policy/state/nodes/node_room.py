@@ -11,6 +11,9 @@ from slotq_core.policy.state.candidates import Candidate, unsaved
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.nodes.node_jobs import Occupied
 
+LONGEST_BY_DEFAULT = 86_400_000
+"""How long a job may run (ms) if it does not say: SageMaker's default."""
+
 _ADMITTING = (NodeState.STARTING, NodeState.READY)
 
 
@@ -37,6 +40,10 @@ class NodeRoom:
         """Whether a job that cannot be evicted counts here."""
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
+        self.lasts_for: int | None = None
+        """How long (ms) the node stays at most; None: not known."""
+        self.lasts_in_all = 0
+        """The same from its start."""
         self.free_ids: tuple[int, ...] = tuple(range(gpus))
         self.free = gpus
         """GPUs not given and not held for a job; those of claimants count as free."""
@@ -82,6 +89,15 @@ class NodeRoom:
             if other.name != job.name and not (outranks(job, other) and other.evictable)
         ]
         return 0 if self.closed else self.free + self.coming - self._owed(others)
+
+    def outlasts(self, job: Job) -> bool:
+        """Whether the node stays for as long as the job may run. Of a job that may run longer than
+        half a node's life, half of it has to be left: a new node always has."""
+        if self.lasts_for is None:
+            return True
+        return (
+            min(job.longest_attempt or LONGEST_BY_DEFAULT, self.lasts_in_all // 2) <= self.lasts_for
+        )
 
     def give(self, job: Job) -> tuple[int, ...]:
         """Give the job its GPUs. Return their indexes."""

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate, may_be_stopped, protection
 from slotq_core.policy.state.journal import Journal
@@ -26,7 +26,7 @@ from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
-    gpus_of,
+    StandIns,
     occupied,
     with_nodes_as_jobs,
 )
@@ -44,7 +44,14 @@ class Nodes:
         self.found = occupied(snapshot)
         self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
         """The snapshot for all that counts instances, and each node as a job of it."""
-        self._by_job_name = {job.name: key for key, job in self.as_jobs.items()}
+        self.stand_ins = StandIns(self.found, self.as_jobs)
+        self._failed = {
+            name: tenants
+            for name, pool in self.pools.items()
+            if (tenants := without_nodes(pool.health, now))
+        }
+        """By pool, the tenants for which no node starts for a while."""
+        self.gangs = frozenset(g.name for g in snapshot.groups if g.max_parallel is None)
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
@@ -62,19 +69,17 @@ class Nodes:
         kept = self.pools.get(pool)
         return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
 
+    def starts_for(self, job: Job, pool: str) -> bool:
+        """Whether a node starts for the job in this pool, if it gets an instance there."""
+        return self.takes(job, pool) and job.tenant not in self._failed.get(pool, ())
+
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
         return self._tenants.get((job.tenant, pool))
 
-    def node_of(self, job: Job) -> Node | None:
-        """The node that stands in a plan as this job; None for any other job."""
-        key = self._by_job_name.get(job.name)
-        return self.found[key].node if key else None
-
-    def jobs_on(self, job: Job) -> tuple[Job, ...]:
-        """The running jobs of the node that stands in a plan as this job, else the job itself."""
-        key = self._by_job_name.get(job.name)
-        return tuple(self.found[key].running) if key else (job,)
+    def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
+        """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
+        return protection(job, pool, self._minima.get(job.project, 0), self._now)
 
     def may_use(self, job: Job, room: NodeRoom, pool: PoolRoom) -> bool:
         """Whether a node without jobs is free for the job: its instance is not promised to a job
@@ -115,7 +120,7 @@ class Nodes:
             pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
             accounts.take(job, room.pool, promised=promised)
             return
-        accounts.users.take(job, room.pool)
+        accounts.on_nodes.take(job, room.pool)
         if not job.evictable and not room.fixed:
             for account in accounts.of(job, room.pool):
                 self._journal.set(account, "fixed", account.fixed + job.demand)
@@ -130,7 +135,7 @@ class Nodes:
 
     def close(self, job: Job) -> None:
         """Note that the plan evicts the whole node that stands in it as this job."""
-        key = self._by_job_name.get(job.name)
+        key = self.stand_ins.place_of(job)
         if key is not None:
             room = self.rooms[key]
             index = self._changing(room)
@@ -176,6 +181,9 @@ class Nodes:
         )
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
+        if node.leaves_at is not None:
+            room.lasts_for = node.leaves_at - self._now
+            room.lasts_in_all = node.leaves_at - (node.running_since or node.started_at)
         room.closed = room.closed or leaves or pool.nodes is None
         return room
 
@@ -185,8 +193,7 @@ class Nodes:
         for job in found.running:
             if not may_be_stopped(job):
                 continue
-            project_min = self._minima.get(job.project, 0)
-            protected, until = protection(job, pool, project_min, self._now)
+            protected, until = self.protection(job, pool)
             if protected:
                 known = [at for at in (until, self.protected_until) if at is not None]
                 self.protected_until = min(known, default=None)

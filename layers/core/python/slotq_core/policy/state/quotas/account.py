@@ -35,6 +35,8 @@ class Account:
     """The quota as configured. It is also the weight if no weight is configured."""
     limit: Mapping[str, int]
     """By resource; a resource without an entry has no limit."""
+    configured_limit: Mapping[str, int] = field(default_factory=dict)
+    """The limit as configured, without the one that follows from the quota."""
     share: Demand = NOTHING
     """The fair share, fixed for the plan."""
     deserved: Demand = NOTHING

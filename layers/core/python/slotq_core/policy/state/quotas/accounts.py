@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
@@ -29,6 +30,11 @@ from slotq_core.policy.state.quotas.opening import (
     shared_resources,
 )
 from slotq_core.policy.state.user_limits import UserBooks
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.node_requests import NodeRequests
+    from slotq_core.policy.state.nodes.nodes import Nodes
+    from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
 Amounts = tuple[Account, Demand, Demand, Demand]
 """An account with its amounts: used, fixed and promised."""
@@ -60,6 +66,31 @@ class Scopes:
         return candidate.frees(pool)
 
 
+class OnNodes:
+    """What jobs on nodes count in besides: their nodes count already for their projects."""
+
+    def __init__(self, users: UserBooks) -> None:
+        self._users = users
+        self.limits: OwnLimits | None = None
+        """Where nodes exist, the configured limits: there all jobs count by themselves."""
+
+    def take(self, job: Job, pool: str) -> None:
+        self._users.take(job, pool)
+        if self.limits is not None:
+            self.limits.take(job, pool)
+
+    def give_back(self, job: Job, pool: str) -> None:
+        self._users.give_back(job, pool)
+        if self.limits is not None:
+            self.limits.give_back(job, pool)
+
+    def stop(self, victims: Iterable[Job], pool: str) -> None:
+        """Note that these jobs stop. The limits count them until they have ended."""
+        if self.limits is not None:
+            for victim in victims:
+                self.limits.stop(victim, pool)
+
+
 class Accounts:
     """The accounts of one plan, by project and scope."""
 
@@ -70,14 +101,16 @@ class Accounts:
         journal: Journal,
         beyond_budget: AbstractSet[str] = frozenset(),
         holders: Snapshot | None = None,
+        *,
+        nodes: Nodes | None = None,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
-        limits count them; by default the same."""
+        limits count them; by default the same. `nodes`: None without any."""
         self._journal = journal
         self.users = UserBooks(snapshot, journal)
+        self.on_nodes = OnNodes(self.users)
         self._projects = {project.name: project for project in snapshot.projects}
-        pools = [pool.name for pool in snapshot.pools]
         owners: Owners = (*snapshot.projects, *snapshot.departments)
         self._resources = shared_resources(owners)
         by_pool = any(
@@ -96,7 +129,7 @@ class Accounts:
         """Pairs of a project and a pool that it may not use."""
         self.are_shut = bool(self._shut)
         """Whether any project may not use some pool."""
-        self.scopes = Scopes(pools, by_pool=by_pool)
+        self.scopes = Scopes((pool.name for pool in snapshot.pools), by_pool=by_pool)
         scope_of = self.scopes.scope_of
         self._books: dict[str, dict[str, Chain]] = {scope: {} for scope in scope_of.values()}
         """By scope and project."""
@@ -117,7 +150,9 @@ class Accounts:
         """By scope."""
         self.users.begin(holders or snapshot)
         if owners:
-            self._open(snapshot, lines, beyond_budget)
+            self._open(snapshot, lines, beyond_budget, nodes)
+            if nodes is not None:
+                self._limit_by_own_amounts(holders or snapshot, nodes)
 
     def of(self, job: Job, pool: str) -> Chain:
         if not self._projects:
@@ -147,7 +182,7 @@ class Accounts:
     def take(self, job: Job, pool: str, *, promised: bool = False) -> None:
         """Count the job's demand in the pool, held or claimed. `promised`: the job only waits for
         coming slots, and nothing was evicted for it."""
-        self.users.take(job, pool)
+        self.on_nodes.take(job, pool)
         self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
 
     def take_claim(self, job: Job, pool: str) -> None:
@@ -157,7 +192,7 @@ class Accounts:
         self.give_back(job, pool)
 
     def give_back(self, job: Job, pool: str) -> None:
-        self.users.give_back(job, pool)
+        self.on_nodes.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
 
     def moved(self) -> dict[str, str]:
@@ -199,13 +234,29 @@ class Accounts:
         """Take the victim out of the shares at once. The limits count it until it has ended."""
         self._move(victim, pool, NOTHING - victim.demand)
         self._stop(victim, pool)
+        self.on_nodes.stop((victim,), pool)
 
     def move(self, job: Job, pool: str) -> None:
         """Stop the job in the pool, and count its claim elsewhere."""
         assert job.claim is not None
         self._move(job, pool, NOTHING - job.demand)
         self._stop(job, pool)
+        self.on_nodes.stop((job,), pool)
         self.take(job, job.claim.pool)
+
+    def _limit_by_own_amounts(self, holders: Snapshot, nodes: Nodes) -> None:
+        """Let jobs on nodes count by themselves in the configured limits. What follows from a quota
+        still counts whole nodes, as the quota does."""
+        limits = {id(a): a.configured_limit for a, _ in self.everyone() if a.configured_limit}
+        if not limits:
+            return
+        for account, _ in self.everyone():
+            names = () if account.owner.over_quota else account.resources
+            account.limit = {name: account.quota[name] for name in names}
+        from slotq_core.policy.state.nodes.own_limits import OwnLimits
+
+        self.on_nodes.limits = OwnLimits(nodes.pools, nodes.found, nodes.gangs, self._journal)
+        self.on_nodes.limits.begin(holders, self.of, limits)
 
     def _stop(self, job: Job, pool: str) -> None:
         """Count the stopping job in the limits until it has ended; where its claim counts, once."""
@@ -252,11 +303,22 @@ class Accounts:
         self._givers[scope].keep(project, chain)
 
     def _open(
-        self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
+        self,
+        snapshot: Snapshot,
+        lines: Sequence[WaitingLine],
+        beyond_budget: AbstractSet[str],
+        nodes: Nodes | None,
     ) -> None:
         """Create the accounts of each scope, with fair shares, held slots and claims."""
         running = holdings(snapshot, self.scopes.scope_of)
-        asked = asked_in(snapshot, lines, running, self.scopes.of_pools, self._shut)
+        asked = asked_in(
+            snapshot,
+            lines,
+            running,
+            self.scopes.of_pools,
+            self._shut,
+            on_nodes=_requests_on(nodes) if nodes else None,
+        )
         for scope, chains in self._books.items():
             chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
         for job in snapshot.active:
@@ -275,3 +337,10 @@ class Accounts:
         for scope, chains in self._books.items():
             for project, chain in chains.items():
                 self._keep(project, scope, chain)
+
+
+def _requests_on(nodes: Nodes) -> NodeRequests:
+    """An empty gathering of what waiting jobs ask for on nodes."""
+    from slotq_core.policy.state.nodes.node_requests import NodeRequests
+
+    return NodeRequests(nodes.pools, nodes.found, nodes.gangs)

@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from math import lcm
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Beyond, BudgetStatus
 from slotq_core.model.reasons import BudgetSpent
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import DropClaim
+from slotq_core.usage.attempt_use import slot_ms
 from slotq_core.usage.calendar_days import month_of, next_month
 
 
@@ -33,11 +35,23 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
     month, recorded = month_of(now), snapshot.spent
     known = recorded.month == month
     held, spent = Counter[str](), Counter[str](recorded.slot_ms if known else {})
-    for job in snapshot.active:
-        if job.project in budgets and job.attempt:
-            held[job.project] += job.demand.slots
-            since = max(month, job.attempt.admitted_at)
-            spent[job.project] += job.demand.slots * max(0, now - since)
+    holders = [job for job in snapshot.active if job.project in budgets and job.attempt]
+    parts = {
+        job.name: part
+        for job in holders
+        if job.attempt and job.attempt.node and (part := job.attempt.part_of_slot)
+    }
+    per = lcm(*(whole for _, whole in parts.values()))
+    for job in holders:
+        assert job.attempt is not None
+        since, slots = max(month, job.attempt.admitted_at), job.demand.slots
+        if job.name in parts:
+            gpus, whole = part = parts[job.name]
+            held[job.project] += slots * per * gpus // whole
+            spent[job.project] += slot_ms(slots, part, since, now)
+        else:
+            held[job.project] += slots * per
+            spent[job.project] += slots * max(0, now - since)
     return {
         name: BudgetStatus(
             project=name,
@@ -46,6 +60,7 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
             held=held[name],
             resets_at=next_month(now),
             warned=known and name in recorded.warned,
+            per=per,
         )
         for name, budget in budgets.items()
     }

@@ -26,7 +26,9 @@ class QuotaLimits:
 
     def allow(self, job: Job, pool: str) -> bool:
         """Whether the limits of the job's user, project and department have room for the job."""
-        return self._users.admits_in(job, pool) is not None and not self.over(job, pool)
+        if self._users.admits_in(job, pool) is None or self.over(job, pool):
+            return False
+        return self._accounts.on_nodes.limits is None or not self.over_own(job, pool)
 
     def over(self, job: Job, pool: str) -> Demand:
         """The amounts that others must give under the limits of the job's project and
@@ -38,6 +40,14 @@ class QuotaLimits:
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
 
+    def over_own(self, job: Job, pool: str, *, once_stopped: bool = False) -> Demand:
+        """The same under limits that count what jobs on nodes hold themselves, in parts of
+        `OwnLimits`. `once_stopped`: without what stops already."""
+        own = self._accounts.on_nodes.limits
+        if own is None:
+            return NOTHING
+        return own.over(job, pool, self._claims_below(job, pool), once_stopped=once_stopped)
+
     def left(self, job: Job, pool: str, room: Demand) -> Demand:
         """The part of the room that the limits of the job's project and department leave."""
         for account in self._accounts.of(job, pool):
@@ -45,7 +55,8 @@ class QuotaLimits:
                 held = account.used + account.stopping - self._owed_below(job, pool)
                 most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
                 room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
-        return room
+        own = self._accounts.on_nodes.limits
+        return room if own is None else own.left(job, pool, room, self._claims_below(job, pool))
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """Whether the quotas at each level have room for a job that cannot be evicted. They bind no
@@ -60,6 +71,8 @@ class QuotaLimits:
         owed = self._owed_below(job, pool)
         chain = self._accounts.of(job, pool)
         over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
+        if self._accounts.on_nodes.limits is not None:
+            over = over or bool(self.over_own(job, pool, once_stopped=True))
         return not over and self.quotas_allow(job, pool) and self._users.will_admit(job, pool)
 
     def sharing(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
@@ -77,13 +90,19 @@ class QuotaLimits:
             return True
         chain = self._accounts.of(job, pool)
         within = not any(account.over_limit(job.demand) for account in chain)
+        if self._accounts.on_nodes.limits is not None:
+            within = within and not self.over_own(job, pool)
         return within and self.quotas_allow(job, pool)
 
     def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
         """The users and accounts whose limits newly count the job after a move to `pool`."""
         bound = {f"user {job.person}"} if self._users.limited(job.person, pool) else set()
         if not self._accounts.scopes.same(pool, here):
-            bound |= {account.key for account in self._accounts.of(job, pool) if account.limit}
+            bound |= {
+                account.key
+                for account in self._accounts.of(job, pool)
+                if account.limit or account.configured_limit
+            }
         return bound
 
     def _owed_below(self, job: Job, pool: str) -> Demand:
@@ -97,3 +116,14 @@ class QuotaLimits:
             if rank(other) < rank(job)
         )
         return owed if owed and self._shares.beyond(job, pool).within(owed) else NOTHING
+
+    def _claims_below(self, job: Job, pool: str) -> list[Job]:
+        """The jobs whose claims `_owed_below` counts, where limits count own amounts."""
+        if not self._owed_below(job, pool):
+            return []
+        return [
+            other
+            for other in self._accounts.claimants(job.project)
+            if other.claim and self._accounts.scopes.same(other.claim.pool, pool)
+            if rank(other) < rank(job)
+        ]

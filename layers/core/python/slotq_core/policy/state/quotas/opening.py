@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
@@ -19,9 +21,15 @@ from slotq_core.policy.state.groups.concurrency import wanting
 from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.node_requests import NodeRequests
+
 Holdings = Mapping[tuple[str, str, bool], Demand]
 """The amounts held, by project, scope, and whether they may be evicted."""
 
+
+Asked = tuple[tuple[str, str], Demand, int]
+"""Project and scope, a demand there, and how often it is asked for."""
 
 Owners = tuple[Project | Department, ...]
 
@@ -60,6 +68,7 @@ def opened(
             resources=resources,
             quota=quota,
             limit=limit,
+            configured_limit=owner.limit.get(scope, {}),
             configured_quota=configured_quota,
         )
 
@@ -105,27 +114,48 @@ def asked_in(
     running: Holdings,
     scopes_of: Callable[[Sequence[str]], Sequence[str]],
     shut: AbstractSet[tuple[str, str]],
+    *,
+    on_nodes: NodeRequests | None = None,
 ) -> dict[tuple[str, str], Demand]:
     """By project and scope, the amounts held and waited for. A waiting job counts in the scope
     of each pool that it accepts and may use, unless its sweep keeps it back.
 
     `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may not use.
+    `on_nodes`: gathers the jobs that would run on nodes.
     """
 
-    def asking() -> Iterator[tuple[tuple[str, str], Demand, int]]:
-        for (project, scope, _), held in running.items():
-            yield (project, scope), held, 1
-        for project, pool, held in _coming_back(snapshot):
-            for scope in scopes_of([pool]):
-                yield (project, scope), held, 1
-        for job, count in wanting(snapshot, lines):
-            usable = job.pools
-            if shut:
-                usable = tuple(name for name in usable if (job.project, name) not in shut)
-            for scope in scopes_of(usable) if usable else ():
-                yield (job.project, scope), job.demand, count
+    held = (((project, scope), amount, 1) for (project, scope, _), amount in running.items())
+    asked = chain(
+        held,
+        _asked_again(snapshot, scopes_of),
+        _asked_by_waiting(snapshot, lines, scopes_of, shut, on_nodes),
+        on_nodes.needed(scopes_of) if on_nodes is not None else (),
+    )
+    return Demand.totals(asked)
 
-    return Demand.totals(asking())
+
+def _asked_again(
+    snapshot: Snapshot, scopes_of: Callable[[Sequence[str]], Sequence[str]]
+) -> Iterator[Asked]:
+    for project, pool, held in _coming_back(snapshot):
+        for scope in scopes_of([pool]):
+            yield (project, scope), held, 1
+
+
+def _asked_by_waiting(
+    snapshot: Snapshot,
+    lines: Sequence[WaitingLine],
+    scopes_of: Callable[[Sequence[str]], Sequence[str]],
+    shut: AbstractSet[tuple[str, str]],
+    on_nodes: NodeRequests | None,
+) -> Iterator[Asked]:
+    for job, count in wanting(snapshot, lines):
+        usable = job.pools
+        if shut:
+            usable = tuple(name for name in usable if (job.project, name) not in shut)
+        for scope in scopes_of(usable) if usable else ():
+            if on_nodes is None or not on_nodes.gather(job, count, scope, usable):
+                yield (job.project, scope), job.demand, count
 
 
 def _coming_back(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:

@@ -13,7 +13,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from math import isfinite
 from typing import Any
@@ -120,11 +120,16 @@ class Orders:
     node: str
     generation: int
     number: int
-    """Counts the orders of a generation. The agent ignores a number below the last it has read."""
+    """Rises with each orders of a generation: at least the time of the writing (ms), so that it
+    also rises above orders that are lost. The agent ignores a number that is not above the last
+    that it has read."""
     lease_s: int
     leave: bool = False
     """Whether to end all attempts and the node."""
     attempts: tuple[OrderedAttempt, ...] = ()
+
+
+_ORDER_FIELDS = tuple(field.name for field in fields(OrderedAttempt))
 
 
 def reduced(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,6 +140,26 @@ def reduced(request: Mapping[str, Any]) -> dict[str, Any]:
 def written_orders(orders: Orders) -> bytes:
     """Write `orders.json`."""
     return canonical({"version": VERSION, **asdict(orders)})
+
+
+def read_orders(content: bytes) -> Orders:
+    """Read orders that the queue has written. Raises NotUnderstood."""
+    try:
+        document = strict_json.parse(content)
+        if document["version"] != VERSION:
+            raise NotUnderstood("the orders have an unknown version")
+        known = {name: document[name] for name in ("node", "generation", "number", "lease_s")}
+        attempts = tuple(_ordered(order) for order in document["attempts"])
+        return Orders(**known, leave=document["leave"], attempts=attempts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotUnderstood("the orders have an unknown form") from error
+
+
+def _ordered(document: Mapping[str, Any]) -> OrderedAttempt:
+    fields = {name: document[name] for name in _ORDER_FIELDS}
+    suspend = document["suspend"]
+    fields["suspend"] = None if suspend is None else Suspend(**suspend)
+    return OrderedAttempt(**{**fields, "gpus": tuple(document["gpus"])})
 
 
 # --- reports ---

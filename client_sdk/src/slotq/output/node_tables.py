@@ -1,0 +1,57 @@
+"""Nodes as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from slotq.output.job_tables import columns, moment
+from slotq_core.model.nodes import NodeState
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slotq_core.wire.views.nodes import NodeJobView, NodeView
+
+STATE_STYLES = {
+    NodeState.STARTING: "yellow",
+    NodeState.READY: "green",
+    NodeState.DRAINING: "yellow",
+    NodeState.STOPPING: "yellow",
+}
+WITHHELD = "(another's)"
+"""In place of the name of a job that the caller may not see."""
+
+
+def nodes_table(nodes: Iterable[NodeView]) -> RenderableType:
+    """The nodes, one line each, with the jobs on their GPUs."""
+    heads = ("POOL", "NODE", "STATE", "PROJECT", ">GPUS", ">FREE", "JOBS", "KEPT UNTIL (UTC)")
+    table = columns(*heads, "TRAINING JOB", leaves=("TRAINING JOB", "PROJECT", "KEPT UNTIL (UTC)"))
+    for node in nodes:
+        table.add_row(
+            node.pool,
+            node.name,
+            Text(node.state, style=STATE_STYLES.get(NodeState(node.state), "")),
+            node.project,
+            str(node.gpus),
+            str(len(node.free)),
+            jobs_text(node),
+            moment(node.kept_until),
+            node.training_job,
+        )
+    return table if table.row_count else Text("no nodes")
+
+
+def jobs_text(node: NodeView) -> str:
+    """Who has which GPUs, and who waits for some: `a (0, 1), b (2); c waits for 4`."""
+    on_it = ", ".join(
+        f"{_name(job)} ({', '.join(map(str, job.gpu_ids)) or 'none'})" for job in node.jobs
+    )
+    waits = ", ".join(f"{_name(job)} waits for {job.gpus}" for job in node.owed)
+    return "; ".join(filter(None, (on_it, waits)))
+
+
+def _name(job: NodeJobView) -> str:
+    return job.name or WITHHELD

@@ -1,0 +1,64 @@
+// The nodes of the pools that keep some: a cell for each GPU, and who is on it.
+
+import { Link } from "wouter-preact";
+import { get, ofJob, type JobOnNode, type KeptNode } from "../api";
+import { useLive } from "../live";
+import { Trouble } from "../parts/trouble";
+import { clock, counted } from "../words";
+
+/** Mounted only where a pool keeps nodes: other queues pay for no further question. */
+export function Nodes({ pace }: { pace: number }) {
+  const live = useLive("nodes", (signal) => get("/nodes", {}, signal), pace);
+  return (
+    <section class="pool" aria-labelledby="nodes">
+      <h2 id="nodes">Nodes</h2>
+      <Trouble of={[live]} />
+      {live.value?.nodes.length === 0 && <p class="empty">No node is there: the next job that asks for GPUs starts one.</p>}
+      {live.value?.nodes.map((node) => <OneNode key={`${node.pool}/${node.name}`} node={node} />)}
+    </section>
+  );
+}
+
+function OneNode({ node }: { node: KeptNode }) {
+  const waits = node.owed ?? [];
+  return (
+    <article class="node" aria-label={`${node.pool}/${node.name}`}>
+      <h3>
+        {node.pool}/{node.name} <small>{summaryOf(node)}</small>
+      </h3>
+      <ul class="gpus">
+        {cellsOf(node).map((job, index) => (
+          <li key={index} class={job ? "taken" : "free"}>
+            <small>GPU {index}</small> {job ? <Name job={job} /> : "free"}
+          </li>
+        ))}
+      </ul>
+      {waits.length > 0 && (
+        <p>
+          {waits.map((job, index) => (
+            <span key={index}>
+              <Name job={job} /> waits for {counted(job.gpus, "GPU")}.{" "}
+            </span>
+          ))}
+        </p>
+      )}
+    </article>
+  );
+}
+
+const Name = ({ job }: { job: JobOnNode }) =>
+  job.name ? <Link href={ofJob(job.name)}>{job.name}</Link> : <span>another's job</span>;
+
+/** Who has each GPU, by its index; null: nobody. */
+export function cellsOf(node: KeptNode): (JobOnNode | null)[] {
+  const cells: (JobOnNode | null)[] = Array.from({ length: node.gpus }, () => null);
+  for (const job of node.jobs) for (const index of job.gpu_ids ?? []) cells[index] = job;
+  return cells;
+}
+
+/** State, project, free GPUs, and until when it stays. */
+export function summaryOf(node: KeptNode): string {
+  const said = [node.state, ...(node.project ? [`of ${node.project}`] : []), `${node.free.length} of ${node.gpus} GPUs free`];
+  if (node.kept_until != null) said.push(`kept until ${clock(node.kept_until)}`);
+  return said.join(", ");
+}

@@ -1,0 +1,78 @@
+"""The outlook of jobs in pools with nodes: GPUs of nodes, and the jobs there by their own names.
+
+See docs/policy-decisions.md#nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.reasons import outlook
+from slotq_core.policy.order import rank
+from slotq_core.policy.state.candidates import is_settled
+from slotq_core.policy.state.nodes.node_index import NodeIndex
+from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.nodes import Nodes
+from slotq_core.policy.state.pool_room import PoolRoom
+
+Cause = tuple[type[outlook.Spared], tuple[tuple[str, int], ...]]
+"""Why a job is spared, with the numbers of the reason."""
+
+
+def own_nodes(nodes: Nodes, job: Job, pool: str) -> NodeIndex | None:
+    """The nodes in the pool that the job may run on; None if there are none."""
+    index = nodes.index(job, pool) if nodes.takes(job, pool) else None
+    return index if index and index.rooms else None
+
+
+def waits_for_a_node(nodes: Nodes, job: Job, pool: str) -> bool:
+    """Whether GPUs that are free or come free on a node are enough for the job."""
+    index = own_nodes(nodes, job, pool)
+    return index is not None and any(
+        room.left(job) >= job.gpus and room.outlasts(job) for room in index.rooms.values()
+    )
+
+
+def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
+    """The GPUs of the node that has most for the job."""
+    best = max(index.rooms.values(), key=lambda room: (room.left(job), room.name))
+    left = max(0, best.left(job))
+    free = min(left, max(0, best.free)) if best.ready else 0
+    return outlook.Room(
+        pool=pool,
+        needed=job.gpus,
+        free=free,
+        coming=left - free,
+        missing=max(0, job.gpus - left),
+        resource="gpus",
+    )
+
+
+def spared_on_nodes(
+    nodes: Nodes, job: Job, room: PoolRoom, index: NodeIndex
+) -> Iterator[tuple[Job, Cause, int | None]]:
+    """Why each job on these nodes is not stopped for the job, and until when (ms)."""
+    for at in index.rooms.values():
+        for other in nodes.stand_ins.holders((at.pool, at.name)):
+            yield _cause(nodes, job, other, room, at)
+
+
+def _cause(
+    nodes: Nodes, job: Job, other: Job, room: PoolRoom, at: NodeRoom
+) -> tuple[Job, Cause, int | None]:
+    if other.state is JobState.STOPPING:
+        return other, (outlook.StopsAlready, ()), None
+    if not other.evictable:
+        return other, (outlook.NeverEvicted, ()), None
+    if not is_settled(other):
+        return other, (outlook.StartUnanswered, ()), None
+    protected, until = nodes.protection(other, room.pool)
+    if protected:
+        return other, (outlook.InMinRuntime, ()), until
+    if other.project != job.project:
+        return other, (outlook.OfAnotherProject, ()), None
+    if rank(other) < rank(job):
+        missing = max(0, job.gpus - at.left(job))
+        return other, (outlook.WouldNotHelp, (("missing", missing),)), None
+    return other, (outlook.NoLowerRank, ()), None

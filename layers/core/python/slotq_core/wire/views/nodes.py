@@ -1,0 +1,110 @@
+"""Nodes as JSON: their state, and the jobs on their GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pydantic import Field
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
+from slotq_core.model.pools import Pool
+from slotq_core.timestamps import iso, iso_or_none
+from slotq_core.wire import VERSION
+from slotq_core.wire.base import BaseModel
+
+
+class NodeJobView(BaseModel):
+    """A job on a node, or one that waits for GPUs there."""
+
+    name: str
+    """Empty: the caller may not see the job."""
+    project: str = ""
+    state: str
+    gpus: int
+    gpu_ids: list[int] = Field(default=[])
+    """The GPUs that it has, by their indexes; empty: it waits for them."""
+
+
+class NodeView(BaseModel):
+    """One node: an instance of a pool that stays when a job ends."""
+
+    pool: str
+    name: str
+    state: str
+    """`starting`, `ready`, `draining`: no job starts there any more, or `stopping`."""
+    instance_type: str
+    project: str = ""
+    """Whose jobs it runs; empty: those of every project of the pool, or of a queue without
+    projects."""
+    gpus: int
+    """The GPUs of the node."""
+    free: list[int]
+    """Those that no job has, by their indexes."""
+    jobs: list[NodeJobView]
+    """The jobs on the node, in the order of their GPUs."""
+    owed: list[NodeJobView] = Field(default=[])
+    """The waiting jobs with a claim to GPUs of the node."""
+    training_job: str
+    """The node's own training job in SageMaker."""
+    started_at: str
+    """When the node got its slot."""
+    running_since: str | None = None
+    idle_since: str | None = None
+    """When its last job ended; None: jobs are on it."""
+    kept_until: str | None = None
+    """When it ends if no job starts there; None: jobs are on it."""
+    leaves_at: str | None = None
+    """When SageMaker's longest runtime ends it; None: not known yet."""
+    lease_until: str | None = None
+    """Until when it may run jobs without another report; None: it has not reported yet."""
+
+
+class NodesView(BaseModel):
+    version: int = VERSION
+    nodes: list[NodeView]
+    """By pool, in the order of the pools, and name."""
+
+
+def node_view(
+    node: Node,
+    pool: Pool,
+    *,
+    jobs: Iterable[Job],
+    claimants: Iterable[Job],
+    sees: Callable[[Job], bool],
+) -> NodeView:
+    """`jobs` and `claimants`: those on the node, and those with a claim to it."""
+    on_it = sorted(jobs, key=lambda job: job.attempt.gpu_ids if job.attempt else ())
+    taken = {index for job in on_it if job.attempt for index in job.attempt.gpu_ids}
+    keep = pool.nodes.keep if pool.nodes else 0
+    idle = node.idle_since
+    gpus = node.contents["gpus"]
+    return NodeView(
+        pool=node.pool,
+        name=node.name,
+        state=node.state.value,
+        instance_type=pool.instance_type,
+        project=node.project,
+        gpus=gpus,
+        free=[index for index in range(gpus) if index not in taken],
+        jobs=[_job(job, sees) for job in on_it],
+        owed=[_job(job, sees) for job in claimants],
+        training_job=node.training_job,
+        started_at=iso(node.started_at),
+        running_since=iso_or_none(node.running_since),
+        idle_since=iso_or_none(idle),
+        kept_until=None if idle is None else iso(idle + keep),
+        leaves_at=iso_or_none(node.leaves_at),
+        lease_until=iso_or_none(node.lease_until),
+    )
+
+
+def _job(job: Job, sees: Callable[[Job], bool]) -> NodeJobView:
+    return NodeJobView(
+        name=job.name if sees(job) else "",
+        project=job.project,
+        state=job.state.value,
+        gpus=job.gpus,
+        gpu_ids=[*job.attempt.gpu_ids] if job.attempt else [],
+    )
