@@ -8,6 +8,8 @@ export interface Fields {
   output: string;
   instanceType: string;
   instanceCount: string;
+  /** GPUs of a node; empty: whole instances. */
+  gpus: string;
   hours: string;
   checkpoints: string;
   priority: string;
@@ -22,6 +24,7 @@ export const EMPTY: Fields = {
   output: "",
   instanceType: "",
   instanceCount: "1",
+  gpus: "",
   hours: "24",
   checkpoints: "",
   priority: "",
@@ -35,6 +38,7 @@ export function requestOf(fields: Fields): Record<string, unknown> {
   const tags = [
     ["slotq:priority", said.priority],
     ["slotq:project", said.project],
+    ["slotq:gpus", said.gpus],
   ]
     .filter(([, value]) => value)
     .map(([Key, Value]) => ({ Key, Value }));

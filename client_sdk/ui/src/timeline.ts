@@ -256,11 +256,17 @@ export function forWhom({ evicted }: HeldSlots): string {
   return "evicted";
 }
 
+/** What an attempt holds: slots, or the GPUs that it has of a node. */
+export function slotsOf({ slots, part_of_slot }: HeldSlots): string {
+  const [gpus, all] = part_of_slot ?? [];
+  return gpus === undefined ? counted(slots, "slot") : `${gpus} of ${counted(all ?? gpus, "GPU")}`;
+}
+
 export function inWords(of: HeldSlots, now: number): string {
   const whose = [person(of.submitter), of.project].filter(Boolean).join(", ");
   const end = of.ended_at ? Date.parse(of.ended_at) : now;
   const how = of.evicted ? forWhom(of) : (of.outcome ?? (of.ended_at ? "ended" : "goes on"));
-  const held = `${counted(of.slots, "slot")} for ${lasting((end - Date.parse(of.admitted_at)) / 1000)}`;
+  const held = `${slotsOf(of)} for ${lasting((end - Date.parse(of.admitted_at)) / 1000)}`;
   return `${nameOf(of)}${whose && ` (${whose})`}, attempt ${of.number}: ${held}; ${how}`;
 }
 

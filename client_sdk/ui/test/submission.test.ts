@@ -19,6 +19,9 @@ test("settings become tags", () =>
     ],
   }));
 
+test("GPUs are a tag too", () =>
+  expect(requestOf({ ...fields, gpus: "2" })).toMatchObject({ Tags: [{ Key: "slotq:gpus", Value: "2" }] }));
+
 test("a command is run by a shell", () =>
   expect(requestOf({ ...fields, command: "exec python train.py" })).toMatchObject({
     AlgorithmSpecification: { ContainerEntrypoint: ["sh", "-c", "exec python train.py"] },

@@ -20,6 +20,7 @@ const attempt = (job: string, from: number, to: number | null, fields: Partial<H
   instance_type: "ml.p5.48xlarge",
   slots: 1,
   parts: {},
+  part_of_slot: [],
   admitted_at: at(from),
   running_since: at(from),
   ended_at: to === null ? null : at(to),
@@ -70,6 +71,11 @@ test("attempts that overlap have lanes of their own", () => {
   const [pool] = lanesOf([attempt("a", 0, 2), attempt("b", 1, 3), attempt("c", 2, 4), attempt("d", 3, null)], BEGIN + DAY);
   expect(pool!.held.map((bar) => bar.lane)).toEqual([0, 1, 0, 1]);
   expect(pool!.held[3]!.end).toBe(BEGIN + DAY);
+});
+
+test("an attempt on a node holds GPUs, not a slot", () => {
+  expect(inWords(attempt("a", 0, 2, { part_of_slot: [1, 8] }), 0)).toContain("1 of 8 GPUs for 2 h");
+  expect(inWords(attempt("a", 0, 2), 0)).toContain("1 slot for 2 h");
 });
 
 test("pools are apart, in order", () => {

@@ -248,7 +248,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/network.md": {"": AWS},
     "docs/nodes.md": {
         "instance_type": FRAGMENT,
-        "--gpus 1": "tests/unit/client/test_submit_command.py submits such jobs",
+        "--gpus 1": "its jobs want a Python that other users may run: tests/e2e/test_nodes.py",
     },
     "docs/notifications.md": {
         "aws ssm": AWS,

@@ -63,6 +63,14 @@ def test_a_job_over_several_pools_is_drawn_in_each():
     assert len([line for line in lines if line.startswith("wide ")]) == 2
 
 
+def test_a_job_on_a_node_is_drawn_with_its_gpus():
+    lines = drawn(page(attempt("trial", part_of_slot=[2, 8]), attempt("whole")))
+    assert row(lines, "trial 2/8").startswith("trial 2/8 █")
+    assert row(lines, "whole").startswith("whole     █")
+    assert lines[1].rstrip().endswith("1/8 one of a node's 8 GPUs")
+    assert "GPUs" not in drawn(page(attempt("whole")))[1]
+
+
 def test_pages_are_one_drawing(slotq, queue):
     queue.attempts = [
         page(attempt("one"), next="2026-11-20~1~x~1", gone=2),

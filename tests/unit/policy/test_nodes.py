@@ -23,7 +23,7 @@ from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.lifecycle.pool_health import LONGEST_WITHOUT_NODES
 from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
 from slotq_core.policy.state.nodes.node_requests import instances
-from slotq_core.timestamps import FAR_OFF
+from slotq_core.timestamps import FAR_OFF, iso
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 HOUR = 3_600_000
@@ -748,6 +748,39 @@ def test_a_job_that_waits_for_a_node_waits_for_no_eviction() -> None:
     )
     assert (found.spared, found.times) == ((), ())
     assert [(room.coming, room.missing) for room in found.rooms] == [(3, 0)]
+
+
+def test_a_job_is_told_that_a_node_starts_for_it_and_how_long_starts_took() -> None:
+    starting = node("n2", state=NodeState.STARTING, ran=0, started_for="a")
+    world = {
+        "pools": (nodes_pool(3),),
+        "waiting": (claims("a", 2, "n2"), asks("b", 4)),
+    }
+    found = outlook_of("a", nodes=(starting,), **world)
+    assert [(room.free, room.coming, room.missing) for room in found.rooms] == [(0, 4, 0)]
+    (kept,) = found.reserved
+    text = (
+        f"node n2 of pool p has been starting for a since {iso(NOW - 100_000)}, with 2 GPUs for it"
+    )
+    assert (kept.code, kept.sentence()) == ("node_starts", text)
+    slow = replace(node("n3"), started_at=NOW - 1_100_000)  # It had its instance after 200 s.
+    (kept,) = outlook_of("a", nodes=(node(), slow, starting), **world).reserved
+    assert kept.sentence() == f"{text}; starts there took up to 3 min"
+
+
+def test_a_claim_to_a_ready_node_is_owed_gpus() -> None:
+    found = outlook_of(
+        "a",
+        pools=(nodes_pool(2),),  # The other instance is free, and not what the job waits for.
+        active=(on(stops("s"), gpus=2), on(runs("r", priority=9), first=2, gpus=2)),
+        waiting=(claims("a", 2, priority=5),),
+    )
+    assert found.rooms == (
+        outlook.Room(pool="p", needed=2, free=0, coming=2, missing=0, resource="gpus"),
+    )
+    assert [kept.sentence() for kept in found.reserved] == [
+        "2 GPUs of node n1 of pool p are owed to a: other jobs were stopped for it"
+    ]
 
 
 def test_jobs_of_a_node_are_named_to_a_job_that_takes_instances() -> None:

@@ -50,7 +50,7 @@ class _Scale:
 def timeline_text(view: AttemptsPageView, width: int) -> RenderableType:
     """The drawing, in at most `width` columns (at least LEAST_WIDTH)."""
     width = max(width, LEAST_WIDTH)
-    label = min(_MOST_LABEL, width // 3, max((len(_name(a)) for a in view.attempts), default=0))
+    label = min(_MOST_LABEL, width // 3, max((len(_label(a)) for a in view.attempts), default=0))
     scale = _Scale(start=from_iso(view.start), end=from_iso(view.end), columns=width - label - 1)
     parts: list[Text] = [
         Text(line, style="dim", no_wrap=True) for line in _head(view, scale, label)
@@ -69,7 +69,9 @@ def timeline_text(view: AttemptsPageView, width: int) -> RenderableType:
 
 def _head(view: AttemptsPageView, scale: _Scale, label: int) -> Iterator[str]:
     yield f"{_clock(view.start)} to {_clock(view.end)} UTC"
-    yield f"{_STARTS} starts  {_RUNS} runs  {_EVICTED} is evicted"
+    legend = f"{_STARTS} starts  {_RUNS} runs  {_EVICTED} is evicted"
+    on_nodes = any(attempt.part_of_slot for attempt in view.attempts)
+    yield f"{legend}  1/8 one of a node's 8 GPUs" if on_nodes else legend
     least = (scale.end - scale.start) * _BETWEEN_TICKS // scale.columns
     largest = _STEPS[-1]
     step = next((step for step in _STEPS if step >= least), -(-least // largest) * largest)
@@ -90,7 +92,7 @@ def _pool(
     yield Text(f"{pool}  {units(len(attempts), 'attempts')}", style="bold", no_wrap=True)
     rows: dict[str, list[HeldSlotsView]] = defaultdict(list)
     for attempt in sorted(attempts, key=lambda attempt: attempt.admitted_at):
-        rows[_name(attempt)].append(attempt)
+        rows[_label(attempt)].append(attempt)
     for name in [*rows][:ROWS]:
         shown = name if len(name) <= label else f"{name[: label - 1]}…"
         yield Text.assemble(f"{shown:{label}} ", *_bar(rows[name], scale), no_wrap=True)
@@ -163,6 +165,12 @@ def _whose(submitter: str, project: str, short: Callable[[str], str | None]) -> 
 
 def _name(attempt: HeldSlotsView) -> str:
     return attempt.job or _OTHERS
+
+
+def _label(attempt: HeldSlotsView) -> str:
+    """The name, with the GPUs that an attempt on a node has of the node's."""
+    part = "/".join(map(str, attempt.part_of_slot))
+    return f"{_name(attempt)} {part}" if part else _name(attempt)
 
 
 def _notes(view: AttemptsPageView) -> Iterator[str]:

@@ -125,9 +125,9 @@ const common: Column<Job>[] = [
   { name: "Who", cell: (job) => person(job.user || job.submitter) },
 ];
 
-/** The slots of a job, or what it has of a node. */
+/** The slots of a job, or what it has of a node or waits for. */
 export const held = (job: Job): string | number =>
-  job.node ? `${counted(job.gpus ?? 0, "GPU")} of ${job.node}` : (job.demand.slots ?? 0);
+  job.gpus ? `${counted(job.gpus, "GPU")}${job.node ? ` of ${job.node}` : ""}` : (job.demand.slots ?? 0);
 
 const running = (now: number): Column<Job>[] => [
   { name: "Job", cell: jobLink, kind: "main" },
@@ -145,7 +145,7 @@ const place = (job: Job, index: number): string => (job.place ? ordinal(index + 
 const waiting = (now: number): Column<Job>[] => [
   { name: "Place", cell: place, kind: "number", plain: true },
   { name: "Job", cell: jobLink, kind: "main" },
-  { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
+  { name: "Slots", cell: held, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "Waits", cell: (job) => since(job.entry_time, now), kind: "number" },
   { name: "Why", cell: (job) => job.reason?.text ?? job.state, kind: "why" },

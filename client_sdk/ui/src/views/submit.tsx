@@ -32,6 +32,7 @@ function Form() {
   const pools = useLive("pools", (signal) => get("/pools", {}, signal), 60);
   const types = [...new Set(pools.value?.pools.map((pool) => pool.instance_type) ?? [])];
   const chosen = fields.instanceType || types[0] || "";
+  const keepsNodes = pools.value?.pools.some((pool) => pool.instance_type === chosen && pool.settings.nodes) ?? false;
   const field = (name: keyof Fields, label: string, hint = "", rest: Record<string, unknown> = {}) => (
     <div>
       <label>
@@ -47,7 +48,7 @@ function Form() {
     </div>
   );
   return (
-    <Sending request={() => requestOf({ ...fields, instanceType: chosen })}>
+    <Sending request={() => requestOf({ ...fields, instanceType: chosen, gpus: keepsNodes ? fields.gpus : "" })}>
       <div class="fields">
         {field("name", "Name", "Letters, digits and hyphens", { required: true, maxLength: 63 })}
         {field("image", "Image", "The training image's address", { required: true })}
@@ -64,6 +65,12 @@ function Form() {
           </select>
         </label>
         {field("instanceCount", "Instances", "", { required: true, type: "number", min: 1 })}
+        {keepsNodes &&
+          field("gpus", "GPUs", "Of an instance that the pool keeps, with a command. Empty: whole instances.", {
+            type: "number",
+            min: 1,
+            max: 64,
+          })}
         {field("hours", "Hours at most", "Of one attempt", { required: true, type: "number", min: 0.1, step: 0.1 })}
         {field("role", "Role", "ARN of the execution role. Empty: your project's.")}
         {field("output", "Output", "s3://… for the model. Empty: your project's.")}

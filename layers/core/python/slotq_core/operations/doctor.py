@@ -47,11 +47,19 @@ class Doctor:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += rights_report.examine(self._store.configuration, self._store.health, mend=fix)
         found += decisions_in_parts.examine(self._store.decisions, self._clock.now())
+        found += self._shared_roles()
         until = began + DOCTOR_ENDS
         found += self._store.repair.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
             self._wake()
         return found
+
+    def _shared_roles(self) -> list[Finding]:
+        if all(pool.nodes is None for pool in self._store.configuration.pools()):
+            return []
+        from slotq_core.operations.nodes import shared_roles
+
+        return shared_roles.examine(self._store, self._clock.now())
 
     def examine_if_due(self, *, fix: bool = False) -> list[Finding]:
         """Examine at most once a minute, because it reads everything. Looking and mending have

@@ -158,7 +158,7 @@ class Finding:
     kind: str
     """Stable and for programs: `ended_unseen`, `orphan`, `stale_intent`, `ledger`, `copy` …"""
     subject: str
-    """The job, training job or pool."""
+    """The job, training job, pool or execution role."""
     text: str
     """The fault, and its repair."""
     mended: bool = False

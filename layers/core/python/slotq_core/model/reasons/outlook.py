@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from slotq_core.model.reasons import Reason, units
 from slotq_core.model.reasons.reason import WITHIN_SHARES_START, share_used
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import iso, lasting
 
 NAMED = 5
 """The most jobs of a group that are named; the rest are counted."""
@@ -267,6 +267,52 @@ class Owed(Reservation):
 
     def _kept(self, job: str) -> str:
         return f"owed to {job}: other jobs were stopped for it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnNode(Reservation):
+    """GPUs of a node that the job has a claim to. `slots` is 0."""
+
+    node: str
+    gpus: int
+    slots: int = 0
+
+    @property
+    def _where(self) -> str:
+        return f"node {self.node} of pool {self.pool}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpusOwed(OnNode):
+    """A claim to GPUs of a node that is ready: others were stopped for the job."""
+
+    code: ClassVar[str] = "gpus_owed"
+
+    def sentence(self) -> str:
+        verb = "is" if self.gpus == 1 else "are"
+        return (
+            f"{units(self.gpus, 'GPUs')} of {self._where} {verb} owed to {self.job}: other jobs "
+            "were stopped for it"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeStarts(OnNode):
+    """A node that starts, with GPUs for the job."""
+
+    code: ClassVar[str] = "node_starts"
+    since: int
+    """When the start began (ms)."""
+    took: int | None = None
+    """The longest start (ms) among the pool's nodes that have their instance, until they had it;
+    None: none has."""
+
+    def sentence(self) -> str:
+        known = f"; starts there took up to {lasting(self.took)}" if self.took is not None else ""
+        return (
+            f"{self._where} has been starting for {self.job} since {iso(self.since)}, with "
+            f"{units(self.gpus, 'GPUs')} for it{known}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

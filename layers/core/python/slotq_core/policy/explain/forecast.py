@@ -144,7 +144,7 @@ def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outloo
 
 def _room(state: PlanState, job: Job, room: PoolRoom, missing: Demand) -> outlook.Room:
     own = _own_nodes(state, job, room)
-    if own is not None and not room.fits_soon(job):
+    if own is not None and (_node_claim(job, room) or not room.fits_soon(job)):
         from slotq_core.policy.explain.node_outlook import room_on_nodes
 
         return room_on_nodes(own, job, room.pool.name)
@@ -163,6 +163,11 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
     """Reservations in the room: the job's own claim, jobs ahead, other claims, then a drain."""
     name = room.pool.name
     mine = [job] if job.claim and job.claim.pool == name else []
+    if state.nodes is not None and _node_claim(job, room):
+        from slotq_core.policy.explain.node_outlook import kept_on_node
+
+        yield from kept_on_node(state.nodes, job)
+        mine = []
     others = (claim for claim in room.claims.values() if claim.name != job.name)
     for other in (*mine, *room.awaiting, *others):
         claim = other.claim if other.claim and other.claim.pool == name else None
@@ -179,6 +184,11 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
             slots=drains.demand.slots,
             held_back=room.drain.held_back,
         )
+
+
+def _node_claim(job: Job, room: PoolRoom) -> bool:
+    """Whether the job has a claim to GPUs of a node in the room."""
+    return job.claim is not None and job.claim.pool == room.pool.name and bool(job.claim.node)
 
 
 def _kept(kind: type[outlook.Reservation], holder: Job, pool: str) -> outlook.Reservation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.nodes import NodeState
 from slotq_core.model.reasons import outlook
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import is_settled
@@ -35,8 +36,11 @@ def waits_for_a_node(nodes: Nodes, job: Job, pool: str) -> bool:
 
 
 def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
-    """The GPUs of the node that has most for the job."""
-    best = max(index.rooms.values(), key=lambda room: (room.left(job), room.name))
+    """The GPUs of the node of the job's claim, else of the one that has most for the job."""
+    claimed = job.claim.node if job.claim and job.claim.pool == pool else ""
+    best = index.rooms.get(claimed) or max(
+        index.rooms.values(), key=lambda room: (room.left(job), room.name)
+    )
     left = max(0, best.left(job))
     free = min(left, max(0, best.free)) if best.ready else 0
     return outlook.Room(
@@ -47,6 +51,40 @@ def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
         missing=max(0, job.gpus - left),
         resource="gpus",
     )
+
+
+def kept_on_node(nodes: Nodes, job: Job) -> Iterator[outlook.OnNode]:
+    """What the node of the job's claim keeps for the job; nothing if the node is gone."""
+    assert job.claim is not None
+    pool, name = job.claim.pool, job.claim.node
+    found = nodes.found.get((pool, name))
+    if found is None:
+        return
+    node = found.node
+    if node.state is not NodeState.STARTING:
+        yield outlook.GpusOwed(
+            pool=pool, job=job.name, project=job.project, node=name, gpus=job.gpus
+        )
+        return
+    yield outlook.NodeStarts(
+        pool=pool,
+        job=job.name,
+        project=job.project,
+        node=name,
+        gpus=job.gpus,
+        since=node.started_at,
+        took=_longest_start(nodes, pool),
+    )
+
+
+def _longest_start(nodes: Nodes, pool: str) -> int | None:
+    """The longest start (ms) among the pool's nodes that have their instance; None: none has."""
+    starts = (
+        found.node.running_since - found.node.started_at
+        for (at, _), found in nodes.found.items()
+        if at == pool and found.node.running_since is not None
+    )
+    return max(starts, default=None)
 
 
 def spared_on_nodes(
