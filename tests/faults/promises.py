@@ -66,6 +66,8 @@ PARALLEL = "no more of a sweep hold slots than may"
 BLAMELESS = "no job ends for want of a right"
 NEIGHBOURS = "11 nobody pays for a neighbour"
 ANNOUNCED = "what has changed moves the queue's version"
+TENANT = "a node runs the jobs of one tenant"
+LEASE = "a node without a lease runs nothing"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
@@ -337,7 +339,9 @@ class Watch:
         if was.attempt is None or now.attempt is not None:
             return
         name = was.attempt.training_job
-        if name in self.world.live_training_jobs() and name in self.world.ours:
+        on_nodes = {attempt.order.attempt for _, attempt in self.world.agents.running()}
+        ours_live = name in self.world.live_training_jobs() and name in self.world.ours
+        if ours_live or name in on_nodes:
             self.note(CAPACITY, f"{now.name}: its slots are free while {name} still runs")
         if now.state is JobState.COMPLETED and self.world.status_of(name) != "Completed":
             self.note(LOST, f"{now.name} is completed, {name} is {self.world.status_of(name)}")
@@ -450,6 +454,7 @@ class Watch:
 
     def stops(self, training_job: str) -> None:
         """The queue asks SageMaker to stop a training job."""
+        self._check_lease(training_job)
         if training_job not in self.world.marked:
             return
         for job in self.jobs.values():
@@ -476,6 +481,32 @@ class Watch:
             if owner in seen:
                 self.note(ONE_LIVE, f"{owner} has {seen[owner]} and {job.name} live at once")
             seen[owner] = job.name
+        self._look_at_nodes(seen)
+
+    def _look_at_nodes(self, seen: Mapping[str, str]) -> None:
+        """Check what runs on nodes at this moment, by their agents' own count. `seen`: the live
+        training job of each owner."""
+        begun, gpus, tenants = {**seen}, Counter[tuple[str, int]](), dict[str, set[str]]()
+        for agent, attempt in self.world.agents.running():
+            order, node = attempt.order, agent.training_job
+            if (other := begun.setdefault(order.job, order.attempt)) != order.attempt:
+                self.note(ONE_LIVE, f"{order.job} has {other} and {order.attempt} live at once")
+            gpus.update((node, index) for index in order.gpus)
+            if order.job in self.jobs:
+                tenants.setdefault(node, set()).add(self.jobs[order.job].tenant)
+        if twice := [place for place, count in gpus.items() if count > 1]:
+            self.note(CAPACITY, f"two attempts run on the GPUs {twice}")
+        if mixed := [node for node, found in tenants.items() if len(found) > 1]:
+            self.note(TENANT, f"the nodes {mixed} run jobs of two tenants")
+
+    def _check_lease(self, training_job: str) -> None:
+        """SageMaker is asked to stop a node that the queue does not hear: it runs nothing."""
+        agent = self.world.agents.of.get(training_job)
+        node = next((it for it in self.nodes().values() if it.training_job == training_job), None)
+        silent = node is not None and node.stop and node.stop.cause is StopCause.STALLED
+        if silent and agent is not None and (running := agent.running()):
+            names = [attempt.order.attempt for attempt in running]
+            self.note(LEASE, f"{training_job} is silent, and stopped while it runs {names}")
 
     # --- at quiet moments
 
