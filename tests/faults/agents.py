@@ -134,6 +134,15 @@ class Agent:
     def running(self) -> list[Attempt]:
         return [attempt for attempt in self.attempts.values() if self.alive and attempt.runs]
 
+    def may_begin(self, attempt: str) -> bool:
+        """Whether it will begin this attempt by orders that it has not read yet."""
+        content = self._world.bucket.read(self._at("orders"))
+        if content is None or attempt in self.attempts:
+            return False
+        orders = read_orders(content)
+        listed = any(order.attempt == attempt and not order.stop for order in orders.attempts)
+        return listed and orders.number > self._read_number and not orders.leave
+
     def act(self) -> None:
         """Do all that is due at this moment, and come again when more will be."""
         if not self.alive:
@@ -298,6 +307,10 @@ class Agents:
     def running(self) -> list[tuple[Agent, Attempt]]:
         """Every attempt that runs at this moment."""
         return [(agent, attempt) for agent in self.of.values() for attempt in agent.running()]
+
+    def may_begin(self, training_job: str) -> bool:
+        """Whether an agent will begin this attempt by orders that it has not read yet."""
+        return any(agent.may_begin(training_job) for agent in self.of.values() if agent.alive)
 
     def status_of(self, training_job: str) -> str:
         """What has become of an attempt, in SageMaker's words; empty: no agent knows it."""

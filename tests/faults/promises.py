@@ -25,6 +25,7 @@ from slotq_core.adapters.dynamodb.layout.table import (
     JOB,
     LEDGER,
     LINES,
+    NODES_PREFIX,
     ON_NODE_PREFIX,
     revision_key,
     sharing_key,
@@ -157,6 +158,7 @@ class Watch:
                 pools.add(pool)
             elif after:
                 self._pool_changed(key, after)
+        self._check_nodes(changes)
         self._check_gangs({name: were[name] for name in touched & were.keys()}, changes)
         for name in touched:
             self._check_copies(name)
@@ -343,6 +345,8 @@ class Watch:
         ours_live = name in self.world.live_training_jobs() and name in self.world.ours
         if ours_live or name in on_nodes:
             self.note(CAPACITY, f"{now.name}: its slots are free while {name} still runs")
+        if self.world.agents.may_begin(name):
+            self.note(CAPACITY, f"{now.name}: its GPUs are free, and a node will begin {name}")
         if now.state is JobState.COMPLETED and self.world.status_of(name) != "Completed":
             self.note(LOST, f"{now.name} is completed, {name} is {self.world.status_of(name)}")
 
@@ -445,6 +449,23 @@ class Watch:
             self.note(ONE_LIVE, f"{name} is created, but no node has it")
         elif token != token_in_tags(node.token):
             self.note(ONE_LIVE, f"{name} bears a token that is not its node's")
+
+    def _check_nodes(self, changes: Sequence[Change]) -> None:
+        for (pk, _), before, after in changes:
+            if pk.startswith(NODES_PREFIX):
+                self._node_changed(before, after)
+
+    def _node_changed(self, before: Item | None, after: Item | None) -> None:
+        """A node is ready once its own agent has begun, and gone once its training job has
+        ended."""
+        was = whole_node(before) if before and not after else None
+        if was is not None and was.training_job in self.world.ours_live():
+            self.note(CAPACITY, f"node {was.name} is gone while {was.training_job} still runs")
+        now = whole_node(after) if after else None
+        agents = self.world.agents
+        ready = now is not None and now.state is NodeState.READY and agents.rules is not None
+        if now is not None and ready and now.training_job not in agents.of:
+            self.note(ONE_LIVE, f"node {now.name} is ready before {now.training_job} runs")
 
     def nodes(self) -> dict[tuple[str, str], Node]:
         """The nodes in the table that can be read, by pool and name."""

@@ -137,20 +137,21 @@ STORIES: tuple[Scenario, ...] = (
             (
                 submit_for_node(1, "a", checkpoints="s3://bucket/a"),
                 submit_for_node(2, "b"),
-                cancel(150, "b"),
+                cancel(200, "b"),
             ),
             {**done("a"), "b": S.CANCELLED},
             pools=(pool(slots=2, nodes=NODES),),
+            knobs={"start_seconds": 90.0},
             work={
                 **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
                 "a": Work(runtime=400_000, stop=2_000),
                 "b": Work(runtime=None, stop=2_000),
             },
-            agents=AgentRules(rate=rate, cut_off=(100, until)),
+            agents=AgentRules(rate=rate, cut_off=(150, until)),
         )
         for name, rate, until in (
-            ("for_ever_with_a_slow_clock", 0.9, 1_000),
-            ("for_ever_with_a_fast_clock", 1.1, 1_000),
+            ("for_ever_with_a_slow_clock", 0.9, 1_000_000),
+            ("for_ever_with_a_fast_clock", 1.1, 1_000_000),
             ("and_is_back_in_time", 1.0, 310),
         )
     ),
