@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 from slotq.local.training.virtual_runner import VirtualRunner, Work
 from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.model.nodes import node_of_owner
+from slotq_core.operations.nodes.node_stops import SILENCE_MARGIN
 from slotq_core.timestamps import to_datetime
 from slotq_core.wire.nodes import (
     AttemptPhase,
@@ -47,7 +48,7 @@ class AgentRules:
 
     gpus: int = 2
     rate: float = 1.0
-    """Seconds that an agent counts in each second: no clock is exact."""
+    """Seconds that the first node's agent counts in each second: no clock is exact."""
     cut_off: tuple[float, float] = (0, 0)
     """From when until when (s after the start) the first node cannot reach S3."""
 
@@ -123,6 +124,7 @@ class Agent:
         self.attempts: dict[str, Attempt] = {}
         self.alive, self._leaves, self._stopped = True, False, False
         self._is_first = not world.agents.of
+        self._rate = self.rules.rate if self._is_first else 1.0
         self._born = world.clock.now()
         self._number = self._read_number = 0
         self._lease_until = 0
@@ -181,13 +183,18 @@ class Agent:
 
     # --- its clock
 
+    @property
+    def keeps_time(self) -> bool:
+        """Whether its clock is as good as the queue's margin for silence takes for granted."""
+        return self._rate * (self.lease + SILENCE_MARGIN) >= self.lease
+
     def _own(self, at: int | None = None) -> int:
         """What its clock shows (ms since its start) at this moment."""
-        return int(((self._world.clock.now() if at is None else at) - self._born) * self.rules.rate)
+        return int(((self._world.clock.now() if at is None else at) - self._born) * self._rate)
 
     def _true(self, own: int) -> int:
         """The moment (ms) at which its clock shows this."""
-        return self._born + int(own / self.rules.rate) + 1
+        return self._born + int(own / self._rate) + 1
 
     def _is_cut_off(self) -> bool:
         since, until = self.rules.cut_off

@@ -28,6 +28,7 @@ from tests.faults.promises import CAPACITY, CONVERGENT, LEASE, ONE_LIVE
 
 REFUSED, OUTLIVES = "a_node_is_refused_once_and_never_reports", "a_node_outlives_its_job"
 SLOW = "a_node_is_cut_off_for_ever_with_a_slow_clock"
+STANDS = "a_node_is_cut_off_for_ever_with_a_clock_that_stands"
 BESIDE = "a_start_on_a_node_beside_a_cancel_and_a_report"
 
 
@@ -107,7 +108,6 @@ def _silent_nodes_are_given_up() -> AbstractContextManager[Any]:
 
 
 def _jobs_of_a_silent_node_wait_at_once() -> AbstractContextManager[Any]:
-    """Before its lease has ended, and before its end."""
     right = NodeEffects._ordered
 
     def wrong(self: NodeEffects, stop: DueStop) -> Node | None:
@@ -122,12 +122,6 @@ def _jobs_of_a_silent_node_wait_at_once() -> AbstractContextManager[Any]:
         return node
 
     return patch.object(NodeEffects, "_ordered", wrong)
-
-
-@contextmanager
-def _silence_frees_jobs_that_run() -> Iterator[None]:
-    with _leases_end_early(), _jobs_of_a_silent_node_wait_at_once():
-        yield
 
 
 def _unread_orders_are_lost() -> AbstractContextManager[Any]:
@@ -171,8 +165,8 @@ MUTANTS = (
     ),
     Mutant(
         "jobs of a silent node wait before its end",
-        _silence_frees_jobs_that_run,
-        undisturbed(SLOW, lambda _: ""),
+        _jobs_of_a_silent_node_wait_at_once,
+        undisturbed(STANDS, lambda _: ""),
         CAPACITY,
     ),
     Mutant(

@@ -525,7 +525,7 @@ class Watch:
         agent = self.world.agents.of.get(training_job)
         node = next((it for it in self.nodes().values() if it.training_job == training_job), None)
         silent = node is not None and node.stop and node.stop.cause is StopCause.STALLED
-        if silent and agent is not None and (running := agent.running()):
+        if silent and agent is not None and agent.keeps_time and (running := agent.running()):
             names = [attempt.order.attempt for attempt in running]
             self.note(LEASE, f"{training_job} is silent, and stopped while it runs {names}")
 

@@ -152,6 +152,7 @@ STORIES: tuple[Scenario, ...] = (
         for name, rate, until in (
             ("for_ever_with_a_slow_clock", 0.9, 1_000_000),
             ("for_ever_with_a_fast_clock", 1.1, 1_000_000),
+            ("for_ever_with_a_clock_that_stands", 0.01, 1_000_000),
             ("and_is_back_in_time", 1.0, 310),
         )
     ),

@@ -493,7 +493,7 @@ class World:
 
     def go_until_over(self, *, hours: float = 3) -> None:
         """Until every job and every node has ended, each end is handed on and only ticks remain, or
-        a promise is broken."""
+        a promise is broken. Moments of agents that are no more may remain, too."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -501,7 +501,7 @@ class World:
     @property
     def over(self) -> bool:
         jobs = self.watch.jobs.values()
-        quiet = all(due.label == "tick" for due in self._due)
+        quiet = all(due.label in {"tick", "agent"} for due in self._due)
         ended = all(job.terminal and not job.followed for job in jobs)
         if not (quiet and ended) or self.watch.openings:
             return False
