@@ -12,10 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.local.services.training_service import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
-from slotq_core.model.nodes import Node
-from slotq_core.model.pools import NodeRules
-from slotq_core.ports.nodes import Document, Launch
 from slotq_core.timestamps import to_datetime
+from tests.faults.agents import BUCKET
 from tests.faults.gate import Call, Invocation, Killed
 from tests.faults.promises import CONVERGENT
 
@@ -92,21 +90,6 @@ class Leaseless(DynamoScheduler):
         return super().take_lease(holder, now=now, until=now, bump=bump)
 
 
-class Launches:
-    """What starts the agents of nodes. No agent of this world ever reports."""
-
-    def launch(self, node: Node, rules: NodeRules) -> Launch:
-        return Launch(entrypoint=("python3", "-c", "agent"), environment={"SLOTQ_NODE": node.name})
-
-    def orders(self, node: Node) -> Document | None:
-        return None
-
-    def put_orders(self, node: Node, content: bytes, *, replaces: str | None) -> None: ...
-
-    def report(self, node: Node) -> Document | None:
-        return None
-
-
 class LambdaClient:
     def __init__(self, world: World) -> None:
         self._world = world
@@ -117,12 +100,14 @@ class LambdaClient:
 
 
 class S3Client:
-    """The users' buckets: scripts find the queue's markers there."""
+    """The users' buckets: scripts find the queue's markers there. And the bucket of nodes."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def put_object(self, *, Key: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - S3's name
+    def put_object(self, *, Bucket: str, Key: str, **more: Any) -> dict[str, Any]:  # noqa: N803
+        if Bucket == BUCKET:
+            return self._world.bucket.put_object(Key=Key, **more)
         folder, training_job, name = Key.split("/")[-3:]
         assert (folder, name) == ("_slotq", "suspend.json"), Key
         self._world.marked.add(training_job)
@@ -130,8 +115,11 @@ class S3Client:
         self._world.look()
         return {}
 
-    def get_object(self, *, Key: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - S3's name
-        """What the script of the job in the key's first part has reported, in any attempt."""
+    def get_object(self, *, Bucket: str, Key: str, **_: Any) -> dict[str, Any]:  # noqa: N803
+        """Of a user: what the script of the job in the key's first part has reported, in any
+        attempt."""
+        if Bucket == BUCKET:
+            return self._world.bucket.get_object(Key=Key)
         job, _folder, training_job, _name = Key.split("/")
         at = self._world.reported.get(job)
         if at is None:

@@ -44,6 +44,8 @@ class Gate:
 def _keys(request: Mapping[str, Any]) -> str:
     if actions := request.get("TransactItems"):
         return ", ".join(_key(next(iter(each.values()))) for each in actions)
+    if isinstance(request.get("Key"), str):
+        return str(request["Key"])  # Of an object in S3.
     if "Key" in request or "Item" in request:
         return _key(request)
     pk = request.get("ExpressionAttributeValues", {}).get(":pk", {})

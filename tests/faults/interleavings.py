@@ -28,6 +28,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
 from slotq_core.policy.lines import line_of
+from tests.faults.agents import AgentRules
 from tests.faults.clients import SOON
 from tests.faults.crashes import LEFTOVER
 from tests.faults.gate import Call, Gate, Invocation, Killed
@@ -182,6 +183,8 @@ class Case:
 
     most_actions: int | None = None
     """Actions in one transaction of a decision; None: as many as DynamoDB takes."""
+    agents: AgentRules | None = None
+    """The agents of nodes; None: none ever reports."""
     soon: tuple[str, ...] = ()
     """Jobs that have started a few seconds after the handlers' end, before any tick or event."""
 
@@ -201,6 +204,7 @@ def run(case: Case, schedule: Schedule) -> World:
         leases=case.leases,
         most_actions=case.most_actions,
         events=(lambda _: ()) if case.soon else delivered,
+        agents=case.agents,
     )
     case.before(world)
     if not world.watch.broken:
@@ -432,6 +436,13 @@ def begun(*steps: Callable[[World], None], seconds: float = 5) -> Callable[[Worl
         world.go(seconds)
 
     return before
+
+
+def one_runs_on_a_node(world: World) -> None:
+    """And its agent has reported since the last tick, when another job comes."""
+    world.submit_for_node("a")
+    world.go(125)
+    world.submit_for_node("b")
 
 
 def unseen_ends(*names: str) -> Callable[[World], None]:
@@ -1032,6 +1043,16 @@ ALONE: tuple[Case, ...] = (
         work={"node:p/node-1": Work(stop=5_000)},
         bound=1,
         leases=False,
+    ),
+    Case(
+        "a_start_on_a_node_beside_a_cancel_and_a_report",
+        one_runs_on_a_node,
+        (A_PASS, a_cancel("a"), A_TICK),
+        ends(a=X, b=C),
+        pools=(pool(nodes=NODES),),
+        work={"node:p/node-1": Work(stop=5_000), "a": LONG},
+        bound=1,
+        agents=AgentRules(),
     ),
     Case(
         "two_pools_two_passes",

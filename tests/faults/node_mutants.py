@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from slotq_core.adapters.nodes import documents
+from slotq_core.adapters.nodes.documents import S3NodeDocuments
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.nodes import Node
-from slotq_core.operations.nodes import node_effects
+from slotq_core.operations.nodes import node_effects, node_stops, reports
 from slotq_core.operations.nodes.ended_nodes import NodeEnding
 from slotq_core.operations.nodes.node_drift import NodeDrift
 from slotq_core.operations.nodes.node_effects import NodeEffects
+from slotq_core.operations.nodes.node_stops import DueStop
+from slotq_core.operations.nodes.reports import Reports
+from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.wire import nodes as wire
+from tests.faults import agents
 from tests.faults.crashes import SILENT
-from tests.faults.mutants import Mutant, crash, undisturbed
-from tests.faults.promises import CAPACITY, CONVERGENT
+from tests.faults.mutants import Mutant, crash, race, undisturbed
+from tests.faults.promises import CAPACITY, CONVERGENT, LEASE, ONE_LIVE
 
 REFUSED, OUTLIVES = "a_node_is_refused_once_and_never_reports", "a_node_outlives_its_job"
+SLOW = "a_node_is_cut_off_for_ever_with_a_slow_clock"
+STANDS = "a_node_is_cut_off_for_ever_with_a_clock_that_stands"
+BESIDE = "a_start_on_a_node_beside_a_cancel_and_a_report"
 
 
 def _slots_come_free_at_the_stop() -> AbstractContextManager[Any]:
@@ -36,7 +50,131 @@ def _nobody_asks_for_nodes() -> AbstractContextManager[Any]:
     return patch.object(NodeDrift, "to_be_asked_for", lambda *_: ())
 
 
+def _orders_replace_any_orders() -> AbstractContextManager[Any]:
+    right = S3NodeDocuments._call
+
+    def wrong(self: S3NodeDocuments, word: str, key: str, **more: Any) -> Any:
+        left = {name: it for name, it in more.items() if name not in {"IfMatch", "IfNoneMatch"}}
+        return right(self, word, key, **left)
+
+    return patch.object(S3NodeDocuments, "_call", wrong)
+
+
+@contextmanager
+def _any_generation_reports() -> Iterator[None]:
+    """All generations of a node write into one folder, and none is asked for its own."""
+
+    def read(content: bytes, **_: Any) -> wire.NodeReport:
+        said = json.loads(content)
+        token = next(a.token for a in _agents if a._generation == said["generation"])
+        return wire.read_report(
+            content, token=token, node=said["node"], generation=said["generation"]
+        )
+
+    _agents: list[agents.Agent] = []
+    born = agents.Agent.act
+
+    def act(self: agents.Agent) -> None:
+        if self not in _agents:
+            _agents.append(self)
+        born(self)
+
+    folder = lambda node: f"nodes/{node.pool}/{node.name}"  # noqa: E731
+    with (
+        patch.object(agents.Agent, "act", act),
+        patch.object(reports, "read_report", read),
+        patch.object(documents, "folder", folder),
+    ):
+        yield
+
+
+def _leases_never_end() -> AbstractContextManager[Any]:
+    return patch.object(node_stops, "SILENCE_MARGIN", 1 << 50)
+
+
+def _leases_end_early() -> AbstractContextManager[Any]:
+    return patch.object(node_stops, "SILENCE_MARGIN", -60_000)
+
+
+def _silent_nodes_are_given_up() -> AbstractContextManager[Any]:
+    right = NodeEffects._stop
+
+    def wrong(self: NodeEffects, node: Node) -> None:
+        right(self, node)
+        if node.stop is not None and node.stop.cause is StopCause.STALLED:
+            self._ended.end(node, NodeEnding())
+
+    return patch.object(NodeEffects, "_stop", wrong)
+
+
+def _jobs_of_a_silent_node_wait_at_once() -> AbstractContextManager[Any]:
+    right = NodeEffects._ordered
+
+    def wrong(self: NodeEffects, stop: DueStop) -> Node | None:
+        node = right(self, stop)
+        if stop.silent:
+            ends = self._ended
+            changes = [
+                ends._end_job(job, Ending.FAULT, self._clock.now(), "silent")
+                for job in ends.jobs_on(stop.node)
+            ]
+            self._store.decisions.commit(changes)
+        return node
+
+    return patch.object(NodeEffects, "_ordered", wrong)
+
+
+def _unread_orders_are_lost() -> AbstractContextManager[Any]:
+    right = Reports._lost
+
+    def wrong(self: Reports, node: Node, report: wire.NodeReport, *more: Any) -> Any:
+        return right(self, node, replace(report, orders=1 << 52), *more)
+
+    return patch.object(Reports, "_lost", wrong)
+
+
 MUTANTS = (
+    Mutant(
+        "orders replace any orders",
+        _orders_replace_any_orders,
+        race(BESIDE, first={16: 1}),
+    ),
+    Mutant(
+        "a report of an older generation counts",
+        _any_generation_reports,
+        undisturbed(SLOW, lambda _: ""),
+        ONE_LIVE,
+    ),
+    Mutant(
+        "no lease ever ends",
+        _leases_never_end,
+        undisturbed(SLOW, lambda _: ""),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a node counts as silent before its lease ends",
+        _leases_end_early,
+        undisturbed(SLOW, lambda _: ""),
+        LEASE,
+    ),
+    Mutant(
+        "the slot of a silent node comes free before its end",
+        _silent_nodes_are_given_up,
+        undisturbed(SLOW, lambda _: ""),
+        CAPACITY,
+    ),
+    Mutant(
+        "jobs of a silent node wait before its end",
+        _jobs_of_a_silent_node_wait_at_once,
+        undisturbed(STANDS, lambda _: ""),
+        CAPACITY,
+    ),
+    Mutant(
+        "an attempt whose orders are unread is lost",
+        _unread_orders_are_lost,
+        race(BESIDE),
+        CAPACITY,
+    ),
     Mutant(
         "the slot of a node comes free at its stop",
         _slots_come_free_at_the_stop,

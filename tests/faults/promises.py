@@ -25,6 +25,7 @@ from slotq_core.adapters.dynamodb.layout.table import (
     JOB,
     LEDGER,
     LINES,
+    NODES_PREFIX,
     ON_NODE_PREFIX,
     revision_key,
     sharing_key,
@@ -66,6 +67,8 @@ PARALLEL = "no more of a sweep hold slots than may"
 BLAMELESS = "no job ends for want of a right"
 NEIGHBOURS = "11 nobody pays for a neighbour"
 ANNOUNCED = "what has changed moves the queue's version"
+TENANT = "a node runs the jobs of one tenant"
+LEASE = "a node without a lease runs nothing"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
@@ -155,6 +158,7 @@ class Watch:
                 pools.add(pool)
             elif after:
                 self._pool_changed(key, after)
+        self._check_nodes(changes)
         self._check_gangs({name: were[name] for name in touched & were.keys()}, changes)
         for name in touched:
             self._check_copies(name)
@@ -337,8 +341,12 @@ class Watch:
         if was.attempt is None or now.attempt is not None:
             return
         name = was.attempt.training_job
-        if name in self.world.live_training_jobs() and name in self.world.ours:
+        on_nodes = {attempt.order.attempt for _, attempt in self.world.agents.running()}
+        ours_live = name in self.world.live_training_jobs() and name in self.world.ours
+        if ours_live or name in on_nodes:
             self.note(CAPACITY, f"{now.name}: its slots are free while {name} still runs")
+        if self.world.agents.may_begin(name):
+            self.note(CAPACITY, f"{now.name}: its GPUs are free, and a node will begin {name}")
         if now.state is JobState.COMPLETED and self.world.status_of(name) != "Completed":
             self.note(LOST, f"{now.name} is completed, {name} is {self.world.status_of(name)}")
 
@@ -442,6 +450,23 @@ class Watch:
         elif token != token_in_tags(node.token):
             self.note(ONE_LIVE, f"{name} bears a token that is not its node's")
 
+    def _check_nodes(self, changes: Sequence[Change]) -> None:
+        for (pk, _), before, after in changes:
+            if pk.startswith(NODES_PREFIX):
+                self._node_changed(before, after)
+
+    def _node_changed(self, before: Item | None, after: Item | None) -> None:
+        """A node is ready once its own agent has begun, and gone once its training job has
+        ended."""
+        was = whole_node(before) if before and not after else None
+        if was is not None and was.training_job in self.world.ours_live():
+            self.note(CAPACITY, f"node {was.name} is gone while {was.training_job} still runs")
+        now = whole_node(after) if after else None
+        agents = self.world.agents
+        ready = now is not None and now.state is NodeState.READY and agents.rules is not None
+        if now is not None and ready and now.training_job not in agents.of:
+            self.note(ONE_LIVE, f"node {now.name} is ready before {now.training_job} runs")
+
     def nodes(self) -> dict[tuple[str, str], Node]:
         """The nodes in the table that can be read, by pool and name."""
         items = self.world.table.items.items()
@@ -450,6 +475,7 @@ class Watch:
 
     def stops(self, training_job: str) -> None:
         """The queue asks SageMaker to stop a training job."""
+        self._check_lease(training_job)
         if training_job not in self.world.marked:
             return
         for job in self.jobs.values():
@@ -476,6 +502,32 @@ class Watch:
             if owner in seen:
                 self.note(ONE_LIVE, f"{owner} has {seen[owner]} and {job.name} live at once")
             seen[owner] = job.name
+        self._look_at_nodes(seen)
+
+    def _look_at_nodes(self, seen: Mapping[str, str]) -> None:
+        """Check what runs on nodes at this moment, by their agents' own count. `seen`: the live
+        training job of each owner."""
+        begun, gpus, tenants = {**seen}, Counter[tuple[str, int]](), dict[str, set[str]]()
+        for agent, attempt in self.world.agents.running():
+            order, node = attempt.order, agent.training_job
+            if (other := begun.setdefault(order.job, order.attempt)) != order.attempt:
+                self.note(ONE_LIVE, f"{order.job} has {other} and {order.attempt} live at once")
+            gpus.update((node, index) for index in order.gpus)
+            if order.job in self.jobs:
+                tenants.setdefault(node, set()).add(self.jobs[order.job].tenant)
+        if twice := [place for place, count in gpus.items() if count > 1]:
+            self.note(CAPACITY, f"two attempts run on the GPUs {twice}")
+        if mixed := [node for node, found in tenants.items() if len(found) > 1]:
+            self.note(TENANT, f"the nodes {mixed} run jobs of two tenants")
+
+    def _check_lease(self, training_job: str) -> None:
+        """SageMaker is asked to stop a node that the queue does not hear: it runs nothing."""
+        agent = self.world.agents.of.get(training_job)
+        node = next((it for it in self.nodes().values() if it.training_job == training_job), None)
+        silent = node is not None and node.stop and node.stop.cause is StopCause.STALLED
+        if silent and agent is not None and agent.keeps_time and (running := agent.running()):
+            names = [attempt.order.attempt for attempt in running]
+            self.note(LEASE, f"{training_job} is silent, and stopped while it runs {names}")
 
     # --- at quiet moments
 

@@ -31,6 +31,7 @@ from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
+from tests.faults.agents import AgentRules
 from tests.faults.fake_dynamodb import Key
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
@@ -74,6 +75,8 @@ class Scenario:
     """How long ended jobs are kept (ms); None: the default."""
     limits: Limits = NO_LIMITS
     sharing: Sharing = NO_SHARING
+    agents: AgentRules | None = None
+    """The agents of nodes; None: none ever reports."""
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
     """Other ends of a job, for when a fault puts another user's action before or after it."""
     uncancelled: JobState = JobState.COMPLETED
@@ -95,6 +98,7 @@ class Scenario:
             history=self.history,
             limits=self.limits,
             sharing=self.sharing,
+            agents=self.agents,
             **more,
         )
         for step in self.steps:
@@ -145,9 +149,13 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
-def submit_for_node(at: float, job: str, gpus: int = 1) -> Step:
+def submit_for_node(at: float, job: str, gpus: int = 1, **fields: Any) -> Step:
     """A job that asks for GPUs of a node."""
-    return Step(at, f"submit {job}", lambda world: world.submit_for_node(job, gpus), "submit", job)
+
+    def act(world: World) -> None:
+        world.submit_for_node(job, gpus, **fields)
+
+    return Step(at, f"submit {job}", act, "submit", job)
 
 
 def submit_group(at: float, name: str, *jobs: str, **rules: Any) -> Step:

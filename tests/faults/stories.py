@@ -12,6 +12,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
+from tests.faults.agents import AgentRules
 from tests.faults.scenarios import (
     NODES,
     RELEASE,
@@ -112,6 +113,48 @@ STORIES: tuple[Scenario, ...] = (
         pools=(pool(slots=1, nodes=NODES),),
         work={"node:p/node-1": Work(stop=5_000)},
         knobs={"start_seconds": 60.0},
+    ),
+    Scenario(
+        "two_jobs_share_a_node_that_leaves",
+        (
+            submit_for_node(1, "a"),
+            submit_for_node(2, "b", checkpoints="s3://bucket/b"),
+            submit_for_node(200, "c", 2, priority=10),
+        ),
+        done("a", "b", "c"),
+        pools=(pool(slots=1, nodes=NODES, suspend_grace=30_000),),
+        work={
+            "node:p/node-1": Work(stop=5_000),
+            "a": minutes(1),
+            "b": Work(runtime=300_000, release=5_000),
+            "c": minutes(1),
+        },
+        agents=AgentRules(),
+    ),
+    *(
+        Scenario(
+            f"a_node_is_cut_off_{name}",
+            (
+                submit_for_node(1, "a", checkpoints="s3://bucket/a"),
+                submit_for_node(2, "b"),
+                cancel(200, "b"),
+            ),
+            {**done("a"), "b": S.CANCELLED},
+            pools=(pool(slots=2, nodes=NODES),),
+            knobs={"start_seconds": 90.0},
+            work={
+                **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
+                "a": Work(runtime=400_000, stop=2_000),
+                "b": Work(runtime=None, stop=2_000),
+            },
+            agents=AgentRules(rate=rate, cut_off=(150, until)),
+        )
+        for name, rate, until in (
+            ("for_ever_with_a_slow_clock", 0.9, 1_000_000),
+            ("for_ever_with_a_fast_clock", 1.1, 1_000_000),
+            ("for_ever_with_a_clock_that_stands", 0.01, 1_000_000),
+            ("and_is_back_in_time", 1.0, 310),
+        )
     ),
     Scenario(
         "a_pool_shrinks_and_grows",

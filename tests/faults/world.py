@@ -21,7 +21,7 @@ from slotq.local.services.expressions import Item
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
-from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq.local.training.virtual_runner import VirtualClock, Work
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout.items import write_restore
 from slotq_core.adapters.dynamodb.layout.table import job_key, restored_key
@@ -29,6 +29,7 @@ from slotq_core.adapters.dynamodb.layout.validation import whole_job
 from slotq_core.adapters.dynamodb.line_bounds import TouchedLines
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
+from slotq_core.adapters.nodes.documents import S3NodeDocuments, lease_of
 from slotq_core.adapters.notifiers import AsynchronousPass, MessageAlarm
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -46,15 +47,14 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
 from slotq_core.operations.bulk import ChangeOutcome, NotReached
 from slotq_core.operations.jobs.batches import NewMember
-from slotq_core.ports.stored import Change
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
+from tests.faults.agents import BUCKET, AgentRules, Agents, Bucket, NodeRunner
 from tests.faults.clients import (
     SOON,
     Container,
     GatedClient,
     LambdaClient,
-    Launches,
     LeaselessStore,
     S3Client,
     SqsClient,
@@ -119,10 +119,11 @@ class World:
         history: int | None = None,
         limits: Limits = NO_LIMITS,
         sharing: Sharing = NO_SHARING,
+        agents: AgentRules | None = None,
     ) -> None:
         """`runtime`: of each job that `work` does not name (ms). `most_actions`: in one transaction
         of a decision. `leases=False`: each lease is over as soon as it is taken, so that passes run
-        beside each other: it must do no harm."""
+        beside each other: it must do no harm. `agents`: those of nodes; None: none ever reports."""
         self.pools = pools or (pool(),)
         self.gate = gate or Gate()
         self.event_policy = events
@@ -152,9 +153,8 @@ class World:
         self._idle: list[Container] = []
         """Containers that serve no invocation now, the last used one last."""
         default = Work(runtime=runtime)
-        self.runner = VirtualRunner(
-            clock=self.clock, work_of=lambda job, _: (work or {}).get(job, default)
-        )
+        self.runner = NodeRunner(self, work_of=lambda job, _: (work or {}).get(job, default))
+        self.bucket, self.agents = Bucket(self), Agents(self, agents)
         self.marked: set[str] = set()
         """The training jobs whose scripts the queue knows to have asked to release their slots."""
         self.reported: dict[str, int] = {}
@@ -222,19 +222,11 @@ class World:
 
         self._user(f"submit {name}", ask, tries)
 
-    def submit_for_node(self, name: str, gpus: int = 1, *, tries: int = 3) -> None:
-        """A user's request for GPUs of a node. Admission does not know such requests: a handler
-        that dies in between leaves a job that takes a whole instance."""
-        submission, wanted = parse_submission(json.dumps(request(name)))
-
-        def ask(manager: QueueManager, _: Invocation) -> None:
-            job = manager.submissions.submit(submission, wanted, submitter="ann").job
-            self.accepted.add(name)
-            if job.attempts == 0 and job.waits and not job.gpus:
-                after = replace(job, gpus=gpus, tenant="tenant")
-                manager._store.decisions.commit([Change(before=job, after=after)])
-
-        self._user(f"submit {name}", ask, tries)
+    def submit_for_node(self, name: str, gpus: int = 1, *, tries: int = 3, **fields: Any) -> None:
+        """A user's request for GPUs of a node."""
+        body = request(name, gpus=str(gpus), **fields)
+        body["AlgorithmSpecification"]["ContainerEntrypoint"] = ["python3", "train.py"]
+        self.submit_body(body, tries=tries)
 
     def submit_batch(self, *jobs: str, tries: int = 3) -> None:
         """A user's batch. Each job is written `<name>`, `<name>@<pool>` or `<name> after <job>`;
@@ -501,7 +493,7 @@ class World:
 
     def go_until_over(self, *, hours: float = 3) -> None:
         """Until every job and every node has ended, each end is handed on and only ticks remain, or
-        a promise is broken."""
+        a promise is broken. Moments of agents that are no more may remain, too."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -509,7 +501,7 @@ class World:
     @property
     def over(self) -> bool:
         jobs = self.watch.jobs.values()
-        quiet = all(due.label == "tick" for due in self._due)
+        quiet = all(due.label in {"tick", "agent"} for due in self._due)
         ended = all(job.terminal and not job.followed for job in jobs)
         if not (quiet and ended) or self.watch.openings:
             return False
@@ -604,7 +596,9 @@ class World:
                 lambda: lambdas, "slotq", MessageAlarm(lambda: sqs, WAKES, self.clock)
             ),
             scripts=S3Scripts(clock=self.clock, make_client=lambda: s3),
-            documents=Launches(),
+            documents=S3NodeDocuments(
+                bucket=BUCKET, route="", lease=lease_of(""), make_client=lambda: s3
+            ),
             new_token=lambda: f"token {next(self._tokens)}",
         )
 
@@ -624,9 +618,14 @@ class World:
     def ours_live(self) -> set[str]:
         return self.ours & set(self.plane.live())
 
+    def since_start(self) -> int:
+        """How long (ms) the story has lasted."""
+        return self.clock.now() - START
+
     def status_of(self, training_job: str) -> str:
+        """The status of a training job, or of an attempt on a node."""
         there = self.plane.job(training_job)
-        return there.status if there else "not there"
+        return there.status if there else self.agents.status_of(training_job) or "not there"
 
     def _emit(self, event: Mapping[str, Any]) -> None:
         for delay in self.event_policy(event):
