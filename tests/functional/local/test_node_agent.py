@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -22,6 +23,8 @@ from slotq_core.wire.nodes.documents import (
 )
 from tests.functional.local.account import Account
 from tests.functional.local.node_process import NodeProcess, attempt, gone, node
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="root gives each job its own user")
 
 SHOW = """
 import json, os, stat, sys
@@ -381,6 +384,7 @@ def test_two_scripts_that_name_the_nodes_folder_fail_and_never_mix(
     assert list((agent.base / "checkpoints").iterdir()) == []
 
 
+@ROOT_ONLY
 def test_one_job_may_have_the_literal_paths(agent: NodeProcess, account: Account) -> None:
     source = f"""
 base = {str(agent.base)!r}
@@ -397,6 +401,28 @@ open(base + "/model/weights", "w").write("w")
     assert account.unpacked("out/literally-2/output/model.tar.gz") == {"weights": b"w"}
     agent.order()
     account.until(lambda: not list((agent.base / "checkpoints").iterdir()), "an empty folder")
+
+
+@ROOT_ONLY
+def test_a_job_that_waits_for_the_literal_paths_leaves_them_alone_at_its_end(
+    agent: NodeProcess, account: Account
+) -> None:
+    source = f"""
+import time
+open({str(agent.base / "model/weights")!r}, "w").write("w")
+print("written", flush=True)
+time.sleep(1000)
+"""
+    has = attempt(account, "has-it", source, literal_paths=True, grace_s=0)
+    agent.order(has)
+    account.wait_for_line("has-it", "written")
+    agent.order(has, attempt(account, "wants-it", source, literal_paths=True))
+    agent.until_attempt("wants-it", "fetching")
+    agent.order(has)
+    assert agent.until_attempt("wants-it").state is AttemptPhase.STOPPED
+    agent.order()
+    assert agent.until_attempt("has-it").state is AttemptPhase.STOPPED
+    assert account.unpacked("out/has-it/output/model.tar.gz") == {"weights": b"w"}
 
 
 def test_memory_beyond_its_part_ends_that_job_alone(agent: NodeProcess, account: Account) -> None:

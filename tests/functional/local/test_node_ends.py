@@ -174,13 +174,14 @@ def test_an_agent_without_rights_runs_one_persons_jobs(
     agent.order(waits, attempt(account, "names-it", literal))
     account.until(lambda: len(account.said("unprivileged")) == 2, "two lines")
     pids = [int(line.split()[-1]) for line in account.said("unprivileged")]
-    assert "use SM_CHECKPOINT_DIR" in agent.until_attempt("names-it").failure
-    agent.order(
-        waits,
-        attempt(account, "may-name-it", literal, literal_paths=True),
-    )
-    assert agent.until_attempt("may-name-it").state is AttemptPhase.COMPLETED
-    account.until(lambda: not list((agent.base / "model").iterdir()), "an empty folder")
+    failure = agent.until_attempt("names-it").failure
+    assert "use SM_CHECKPOINT_DIR" in failure
+    assert "slotq:literal-paths" not in failure, "the tag does not help here"
+    agent.order(waits, attempt(account, "may-name-it", literal, literal_paths=True))
+    refused = agent.until_attempt("may-name-it")
+    assert (refused.state, refused.began_ms) == (AttemptPhase.FAILED, None)
+    assert "literal paths need a node on which each job has a user of its own" in refused.failure
+    assert list((agent.base / "model").iterdir()) == []
     agent.order(waits, attempt(account, "names-it-later", literal))
     assert "use SM_CHECKPOINT_DIR" in agent.until_attempt("names-it-later").failure
     agent.order()

@@ -211,8 +211,11 @@ def test_scripts_that_name_the_nodes_folder_are_told_and_never_mixed(
         assert "use SM_CHECKPOINT_DIR" in ended.failure
         assert account.keys(f"checkpoints/{name}/") == []
     node.order(job(account, "literal-3", LITERAL, literal_paths=True))
-    if account.control("health")["isolated"]:
-        assert node.until_attempt("literal-3").state is AttemptPhase.COMPLETED
+    ended = node.until_attempt("literal-3")
+    if not node.until_ready().uids:
+        assert "a user of its own" in ended.failure
+    elif account.control("health")["isolated"]:
+        assert ended.state is AttemptPhase.COMPLETED
         assert account.read("checkpoints/literal-3/mine") == b"literal-3"
 
 

@@ -1149,10 +1149,16 @@ OPT_ML = re.compile(r"(?:(?<=://)|(?<![\w./-]))/opt/ml(?![\w.-])")
 PROGRAM, DIRECTORY = "sagemaker_program", "sagemaker_submit_directory"
 LITERAL = (
     "it names /opt/ml, which belongs to the node: use SM_CHECKPOINT_DIR or "
-    "slotq_training.checkpoint_dir(), SM_MODEL_DIR, SM_CHANNEL_…; or tag the job "
-    "slotq:literal-paths"
+    "slotq_training.checkpoint_dir(), SM_MODEL_DIR, SM_CHANNEL_…"
 )
 """Why a script that writes below /opt/ml fails."""
+OR_TAG = "; or tag the job slotq:literal-paths"
+NO_LITERAL = (
+    "literal paths need a node on which each job has a user of its own: here every job could write "
+    "below /opt/ml. Submit it without slotq:gpus, or let the script use SM_MODEL_DIR, "
+    "SM_CHECKPOINT_DIR and so on"
+)
+"""Why a job with literal paths fails where the agent is not root."""
 
 
 class Place:
@@ -1184,11 +1190,11 @@ class Place:
 
     def remove(self) -> None:
         """Remove all that the job has left, in shared folders too where it had its own user."""
-        if self.literal:
+        if self.literal and self.root.is_dir():  # Else it has never had the node's /opt/ml.
             for name in ("input", "model", "output", "code", "checkpoints"):
                 with contextlib.suppress(OSError):
                     empty(self.base / name)
-            lock_base(self.base, has_uids=self.uid is not None)
+            lock_base(self.base, has_uids=True)
         shutil.rmtree(str(self.root), ignore_errors=True)
         for shared in ("/tmp", "/var/tmp", "/dev/shm") if self.uid is not None else ():  # nosec B108
             for path in Path(shared).iterdir() if os.access(shared, os.R_OK) else ():
@@ -2015,7 +2021,8 @@ class Job:
         ):
             said = f'ExecuteUserScriptError:\nExitCode {process.code}\nErrorMessage "{tail[-700:]}"'
         if process.code and not self.order.literal and self._node.machine.names_base(tail):
-            said = f"{LITERAL}. {said}" if said else LITERAL
+            advice = LITERAL + (OR_TAG if self._node.machine.has_uids else "")
+            said = f"{advice}. {said}" if said else advice
         return said
 
     def _save(self, state: str) -> None:
@@ -2199,7 +2206,10 @@ class Machine:
         return max(1, self.cpus * len(gpus) // max(1, len(self.gpus)))
 
     def wait_for_literal(self, job: Job) -> None:
-        """Wait until no other job has the node's /opt/ml, and take it. Raises Withdrawn."""
+        """Wait until no other job has the node's /opt/ml, and take it. Raises Withdrawn, and
+        JobFault where jobs have no users of their own: an open /opt/ml is open to all of them."""
+        if job.order.literal and not self.has_uids:
+            raise JobFault(NO_LITERAL)
         with self.moved:
             while job.order.literal and self._literal_user is not job:
                 job.check_withdrawn()
