@@ -20,7 +20,7 @@ from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.model.nodes import node_of_owner
 from slotq_core.operations.nodes.node_stops import SILENCE_MARGIN
 from slotq_core.timestamps import to_datetime
-from slotq_core.wire.nodes import (
+from slotq_core.wire.nodes.documents import (
     AttemptPhase,
     EndReason,
     Gpu,

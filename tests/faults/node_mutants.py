@@ -20,7 +20,7 @@ from slotq_core.operations.nodes.node_effects import NodeEffects
 from slotq_core.operations.nodes.node_stops import DueStop
 from slotq_core.operations.nodes.reports import Reports
 from slotq_core.policy.lifecycle.retry import Ending
-from slotq_core.wire import nodes as wire
+from slotq_core.wire.nodes import documents as wire
 from tests.faults import agents
 from tests.faults.crashes import SILENT
 from tests.faults.mutants import Mutant, crash, race, undisturbed
