@@ -29,6 +29,7 @@ from benchmarks.live import (
     life,
     limits,
     many,
+    nodes,
     open_page,
     passes,
     projects,
@@ -86,6 +87,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
             1 if short else cold_start.RUNS, instructions=not short
         ),
         "training script": training_script.measure,
+        "nodes": lambda: nodes.measure(short=short),
     }
     if not short:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}

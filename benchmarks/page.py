@@ -165,6 +165,14 @@ def _emulator(versions: Versions) -> Rows:
         yield [what, *(_text(row.get(who)) for row in rows for who in ("emulator", "client"))]
 
 
+def _nodes(versions: Versions) -> Rows:
+    """How soon jobs begin on a node."""
+    names = {"n": "measured", "p50": "median", "p95": "p95", "most": "most"}
+    yield ["seconds", *names.values()]
+    for what in _now(versions)["nodes"]:
+        yield [what, *_cells(versions, ("nodes", what), names)]
+
+
 def _classic(versions: Versions) -> Rows:
     yield ["", "calls", "read units", "write units", "calls of ListTrainingJobs"]
     names = ("calls", "read_units", "write_units", "lists")
@@ -274,6 +282,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "life": ("life", _life),
     "open page": ("open page", _open_page),
     "emulator": ("emulator", _emulator),
+    "nodes": ("nodes", _nodes),
     "classic": ("classic", _classic),
     "classic errors": ("classic", _classic_errors),
     "plans": ("plans", _plans),

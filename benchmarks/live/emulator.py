@@ -39,7 +39,10 @@ def measure() -> Figures | None:
     if not Path("/proc/self/stat").exists():
         print("emulator: not measured, for this machine has no /proc")
         return None
-    with tempfile.TemporaryDirectory(prefix="slotq-bench-") as folder, _emulator(folder) as pid:
+    with (
+        tempfile.TemporaryDirectory(prefix="slotq-bench-") as folder,
+        started(folder, "--pool", "main=2") as pid,
+    ):
         sweep = ("submit", "--name", "sweep", "--array", f"1-{JOBS}", "--", "sleep", "9999")
         (Path(folder) / "code").mkdir()
         with with_variables(state.variables(state.running()), instead_of=("AWS_",)):
@@ -56,10 +59,10 @@ def measure() -> Figures | None:
 
 
 @contextmanager
-def _emulator(folder: str) -> Iterator[int]:
+def started(folder: str, *options: str) -> Iterator[int]:
     """An emulator with its state in the folder. Yields its process's number."""
     with with_variables({"SLOTQ_LOCAL_DIR": folder}, instead_of=("AWS_", "SLOTQ_")):
-        command = [*_SLOTQ, "local", "start", "--port", "0", "--pool", "main=2", "--detach"]
+        command = [*_SLOTQ, "local", "start", "--port", "0", "--detach", *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         try:
             yield state.running().pid
