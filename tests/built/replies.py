@@ -14,9 +14,10 @@ from tests import cloudformation
 from tests.functional.account import EVENTS, sample
 
 FIRST, LAST = ("add-job", "add-job-urgent", "submit-group", "submit-gang"), ("cancel-job",)
-STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400, "remove-project": 404}
+NOT_THERE = ("remove-project", "look-at-node")
+STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400, **dict.fromkeys(NOT_THERE, 404)}
 """Statuses of API requests other than 200: there is one pool, which the queue keeps, and no
-project yet."""
+project and no node yet."""
 SHORT = (*FIRST, "training-in-progress", "tick", "poison-no-detail", "stream-job-started", *LAST)
 """A shorter story, for when each event takes long: each function, each trigger."""
 REFUSALS = 1000

@@ -222,6 +222,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/jobs/{name}/request"),
         ("get", "/limits"),
         ("get", "/me"),
+        ("get", "/nodes"),
         ("get", "/pools"),
         ("get", "/projects"),
         ("get", "/quota"),
@@ -237,6 +238,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("post", "/doctor"),
         ("post", "/groups"),
         ("post", "/jobs"),
+        ("post", "/nodes/{pool}/{name}/report"),
         ("put", "/configuration"),
     ]
     for operation in routes.values():
