@@ -35,7 +35,7 @@ from slotq_core.wire.nodes.documents import (
 if TYPE_CHECKING:
     from tests.faults.world import World
 
-BUCKET = "nodes"
+BUCKET = "slotq-nodes"
 POLL = 2_000
 """How often an agent reads its orders (ms)."""
 _CHANGED = {"Error": {"Code": "PreconditionFailed"}}
