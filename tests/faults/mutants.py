@@ -565,8 +565,8 @@ def _stopped_in_its_grace() -> AbstractContextManager[Any]:
     """The stop follows the marker at once."""
     right = Suspends.in_grace
 
-    def wrong(self: Suspends, *args: Any) -> bool:
-        right(self, *args)
+    def wrong(self: Suspends, *args: Any, **options: Any) -> bool:
+        right(self, *args, **options)
         return False
 
     return patch.object(Suspends, "in_grace", wrong)
@@ -581,10 +581,10 @@ def _grace_forgotten() -> Iterator[None]:
 
     right = Suspends.in_grace
 
-    def wrong(self: Suspends, job: Job, attempt: Any) -> bool:
+    def wrong(self: Suspends, job: Job, attempt: Any, **options: Any) -> bool:
         assert attempt.stop is not None
         fresh = attempt.stop.at == self._clock.now()
-        return (fresh or self.has_asked(job)) and right(self, job, attempt)
+        return (fresh or self.has_asked(job)) and right(self, job, attempt, **options)
 
     with (
         patch.object(Suspends, "is_over", others_are_over),

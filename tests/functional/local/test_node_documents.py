@@ -134,13 +134,13 @@ open(os.environ["SM_OUTPUT_DIR"] + "/failure", "w").write("slotq-released")
 os._exit(75)
 """
     queue.start("asked", releases, 0)
-    queue.start("stopped", "import time; print('begun', flush=True); time.sleep(1000)", 1)
-    for name in ("asked", "stopped"):
+    queue.start("stopped-at-once", "import time; print('begun', flush=True); time.sleep(1000)", 1)
+    for name in ("asked", "stopped-at-once"):
         account.wait_for_line(name, "begun")
         queue.until(name, JobState.RUNNING)
     queue.evict("asked", grace=60_000)
-    queue.evict("stopped", grace=None)
-    for name in ("asked", "stopped"):
+    queue.evict("stopped-at-once", grace=None)
+    for name in ("asked", "stopped-at-once"):
         _, ended = queue.until(name, JobState.PREEMPTED)
         assert ended.outcome is AttemptOutcome.EVICTED
 
