@@ -252,7 +252,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    settings = ("/changes", "/configuration", "/limits", "/pools", "/projects", "/quota")
+    settings = ("/changes", "/configuration", "/limits", "/nodes", "/pools", "/projects", "/quota")
     use = ("/attempts", "/usage")
     others = (*settings, *use, "/groups", "/groups/{name}", "/me", "/scenario", "/version")
     assert views == {("get", path) for path in (*jobs, *others)}

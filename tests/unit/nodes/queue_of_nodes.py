@@ -154,7 +154,7 @@ class Agent:
 
     def __init__(self, queue: QueueOfNodes) -> None:
         self._queue = queue
-        self._born = queue.clock.now()
+        self.born = queue.clock.now()
         self.number = self.read_number = 0
         self.attempts: dict[str, ReportedAttempt] = {}
         self.forgotten: set[str] = set()
@@ -166,7 +166,7 @@ class Agent:
 
     @property
     def uptime(self) -> int:
-        return self._queue.clock.now() - self._born
+        return self._queue.clock.now() - self.born
 
     def read(self, orders: Orders | None = None) -> None:
         """Read orders; None: the present ones."""

@@ -112,6 +112,22 @@ def test_an_attempt_runs_and_completes() -> None:
     assert queue.store.nodes.jobs(queue.node) == {}
 
 
+def test_no_attempt_ends_before_it_has_begun() -> None:
+    """The bucket tells times in whole seconds, so each report sets the agent's count differently."""
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.settle()
+    began = queue.attempt("one").running_since
+    assert began is not None
+    queue.agent.end("one", P.COMPLETED)
+    queue.agent.born -= 600
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    job, (attempt,) = found
+    assert (attempt.running_since, attempt.ended_at, job.ran) == (began, began, 0)
+
+
 def test_news_of_a_start_may_be_lost() -> None:
     queue = QueueOfNodes()
     queue.start("one", 0)

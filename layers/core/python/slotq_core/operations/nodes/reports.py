@@ -270,6 +270,7 @@ def observation(
     elif one.state in {AttemptPhase.FAILED, AttemptPhase.STOPPED}:
         phase, verdict, message = _failure(one, attempt)
     ended = document.written_at if one.ended_ms is None else born + one.ended_ms
+    ended = max(ended, attempt.running_since or ended)  # Each report's own `born` is a second off.
     return Observation(
         training_job=one.attempt,
         phase=phase,
