@@ -113,7 +113,7 @@ def test_an_attempt_runs_and_completes() -> None:
 
 
 def test_no_attempt_ends_before_it_has_begun() -> None:
-    """The bucket tells times in whole seconds, so each report sets the agent's count differently."""
+    """The bucket tells times in whole seconds, so each report sets the agent's count anew."""
     queue = QueueOfNodes()
     queue.start("one", 0)
     queue.settle()
