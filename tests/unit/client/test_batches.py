@@ -269,7 +269,8 @@ class TestCommand:
     def test_a_thousand_files_are_read_one_after_the_other(self, slotq, queue):
         files = [self.write(f"{n}.json", least_request(f"new{n}")) for n in range(300)]
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (128, limits[1]))
+        highest = max(int(file.name) for file in Path("/proc/self/fd").iterdir())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 64, limits[1]))
         try:
             result = slotq("submit", *files)
         finally:
