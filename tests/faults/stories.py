@@ -145,7 +145,7 @@ STORIES: tuple[Scenario, ...] = (
             work={
                 **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
                 "a": Work(runtime=400_000, stop=2_000),
-                "b": Work(runtime=None, stop=2_000),
+                "b": Work(runtime=600_000, stop=2_000),
             },
             agents=AgentRules(rate=rate, cut_off=(150, until)),
         )
