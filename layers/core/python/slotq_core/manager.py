@@ -22,7 +22,6 @@ from slotq_core.operations.overview import Overview
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
 from slotq_core.operations.reconcile import Reconciler
-from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import (
@@ -272,8 +271,9 @@ class QueueManager:
         # Most queues keep no nodes, and no cold start should pay for them.
         from slotq_core.operations.nodes.reading import NodeReading
 
-        reports = lambda: self._effects.node_services.reports  # noqa: E731
-        return NodeReading(self._store, self._clock, reports, self._wake)
+        return NodeReading(
+            self._store, self._clock, lambda: self._effects.node_services.reports, self._wake
+        )
 
     def _finish_groups(self, until: int) -> tuple[str, ...]:
         """Finish the submissions of groups that other handlers have begun."""

@@ -38,7 +38,6 @@ from slotq_core.operations.attempts.start_requests import StartRequests
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.apply import Step, not_started
 from slotq_core.policy.lifecycle.retry import Ending
-from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change

@@ -25,6 +25,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations.attempts.observing import REPORT_PATIENCE, Reads
 from slotq_core.operations.attempts.pool_lessons import Lessons
 from slotq_core.operations.nodes.node_stops import with_stop
+from slotq_core.operations.nodes.orders import jobs_on
 from slotq_core.policy.lifecycle.retry import Ending, after_node_start
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, NodeChange
@@ -124,9 +125,7 @@ class EndedNodes:
 
     def jobs_on(self, node: Node) -> list[Job]:
         """The jobs whose live attempt is on this generation of the node."""
-        names = [*self._store.nodes.jobs(node)]
-        found = self._store.jobs.several(names, readable_only=True) if names else {}
-        return [job for job in found.values() if _is_on(job, node)]
+        return [job for job, _ in jobs_on(self._store, node).attempts]
 
     def _of_starter(
         self, node: Node, ending: NodeEnding, at: int, now: int
@@ -181,13 +180,4 @@ def as_attempt(node: Node, job: Job, pool: Pool) -> Attempt:
         admitted_at=node.started_at,
         created=node.created,
         pending_since=node.pending_since,
-    )
-
-
-def _is_on(job: Job, node: Node) -> bool:
-    attempt = job.attempt
-    return attempt is not None and (attempt.pool, attempt.node, attempt.node_generation) == (
-        node.pool,
-        node.name,
-        node.generation,
     )

@@ -21,10 +21,11 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.reports import final_metrics
 from slotq_core.operations.attempts.observing import Observing
+from slotq_core.operations.nodes.node_changes import NodeChanges
 from slotq_core.operations.nodes.orders import Orders, jobs_on
 from slotq_core.ports.nodes import Document, NodeDocuments
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Finding, NodeChange
+from slotq_core.ports.stored import Finding
 from slotq_core.ports.surroundings import Clock, InParallel
 from slotq_core.ports.training import Observation, Phase, Verdict
 from slotq_core.wire.nodes.documents import (
@@ -38,9 +39,6 @@ from slotq_core.wire.nodes.documents import (
 
 _SECOND = 1_000
 """S3 reports the time of a write in whole seconds, rounded down (ms)."""
-
-_TRIES = 10
-"""How often a change of a node is tried while others change it."""
 
 FINDING = "report"
 
@@ -138,22 +136,18 @@ class Reports:
     def _follow_state(self, node: Node, report: NodeReport, document: Document) -> tuple[bool, str]:
         """Make a starting node ready, with the contents that its agent has found, and let a node
         that leaves drain. Returns whether this handler did, and why the node may not be ready."""
-        found: Node | None = node
-        for _ in range(_TRIES):
-            if found is None or found.generation != node.generation:
-                return False, ""
-            if _is_ready(found, report) and not report.gpus and found.contents["gpus"]:
-                return False, "its agent finds no GPUs: name them in the pool's nodes"
-            after = self._after(found, report, document)
-            if after is None:
-                return False, ""
-            try:
-                self._store.decisions.commit([], nodes=[NodeChange(before=found, after=after)])
-            except Conflict:
-                found = self._store.nodes.get(node.pool, node.name)
-                continue
-            return True, ""
-        raise Conflict(f"node {node.name}: its record changed {_TRIES} times in a row")
+        refused = ""
+
+        def change(found: Node) -> Node | None:
+            nonlocal refused
+            lacks_gpus = not report.gpus and bool(found.contents["gpus"])
+            if _is_ready(found, report) and lacks_gpus:
+                refused = "its agent finds no GPUs: name them in the pool's nodes"
+                return None
+            return self._after(found, report, document)
+
+        changed = NodeChanges(self._store).one(node, change)
+        return changed is not None and changed.after is not changed.before, refused
 
     def _after(self, node: Node, report: NodeReport, document: Document) -> Node | None:
         """Return the node in the state that its report shows; None: it has that state."""
