@@ -7,9 +7,14 @@ import pytest
 from slotq import QueueClient
 from slotq.errors import NotCompleted, TooLate
 from tests.e2e.test_commands import request
-from tests.e2e.waiting import until
+from tests.e2e.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("aws")
+
+
+def _outcomes(job):
+    """How its attempts ended: a state between two looks is gone, an outcome stays."""
+    return [attempt.outcome for attempt in job.history()]
 
 
 def test_a_job_object_goes_from_submission_to_result():
@@ -23,15 +28,15 @@ def test_a_job_object_goes_from_submission_to_result():
     assert waits.hold().state == "held"
     assert waits.set_priority(5).place is None
     assert waits.release().state in {"pending", "starting"}
-    until(lambda: runs.refresh().state == "preempted", "runs was not evicted")
-    assert waits.result(30, poll=0.2, say=print).endswith("/waits/output/model.tar.gz")
-    assert [attempt.outcome for attempt in waits.history()] == ["completed"]
+    until(lambda: _outcomes(runs)[0] == "evicted", "runs was not evicted")
+    assert waits.result(PATIENCE, poll=0.2, say=print).endswith("/waits/output/model.tar.gz")
+    assert _outcomes(waits) == ["completed"]
 
     clone = waits.clone("again", priority=7)
-    assert clone.wait(180, poll=0.2, say=print).state == "completed"
+    assert clone.wait(PATIENCE, poll=0.2, say=print).state == "completed"
     assert queue.jobs.request("again")["TrainingJobName"] == "again"
     runs.cancel()
     with pytest.raises(NotCompleted, match="cancelled"):
-        runs.result(30, poll=0.2, say=print)
+        runs.result(PATIENCE, poll=0.2, say=print)
     with pytest.raises(TooLate, match="ended"):
         waits.set_priority(1)
