@@ -8,7 +8,10 @@ from functools import partial
 
 from hypothesis import strategies as st
 
+from slotq_core.admission.groups import check_room
+from slotq_core.errors import NeverFits
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
@@ -17,7 +20,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
-from slotq_core.policy.plan import EndNode, Evict, Plan, StartNode
+from slotq_core.policy.plan import Decision, EndNode, Evict, Plan, StartGang, StartNode
 
 TICK = 10_000
 """The time between two plans (ms)."""
@@ -33,6 +36,7 @@ class World:
     jobs: dict[str, Job]
     left: dict[str, int]
     """By job, for how many more ticks it runs."""
+    groups: dict[str, Group] = field(default_factory=dict)
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
     generation: int = 0
     now: int = 1_000_000
@@ -49,6 +53,7 @@ class World:
             pools=tuple(pools),
             projects=self.projects,
             nodes=tuple(nodes),
+            groups=tuple(self.groups.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
         )
@@ -57,7 +62,11 @@ class World:
         """Commit the decisions."""
         by_name = {pool.name: pool for pool in self.pools}
         for decision in planned.decisions:
-            self.jobs |= {after.name: after for _, after in steps(decision, by_name, self.now)}
+            changed = [after for _, after in steps(decision, by_name, self.now)]
+            self.jobs |= {after.name: after for after in changed}
+            for after in changed:
+                self._note_end(after)
+            self._check_whole(decision)
             if isinstance(decision, StartNode):
                 self._begin(decision)
             ended = decision.nodes if isinstance(decision, Evict) else ()
@@ -65,6 +74,19 @@ class World:
             for node in ended:
                 key = node.pool, node.name
                 self.nodes[key] = replace(self.nodes[key], state=NodeState.DRAINING)
+
+    def _check_whole(self, decision: Decision) -> None:
+        """All or none: enough of a gang starts together, and all of it stops together."""
+        if isinstance(decision, StartGang):
+            group = self.groups[decision.group]
+            least = group.min_members or len(group.members)
+            done = [state for state in group.ended.values() if state is JobState.COMPLETED]
+            assert len(decision.starts) + len(done) >= least, decision
+        if isinstance(decision, Evict):
+            for name in {victim.group for victim in decision.victims if victim.group}:
+                members = (self.jobs[member] for member in self.groups[name].members)
+                runs = [job.name for job in members if job.active]
+                assert all(self.jobs[job].state is JobState.STOPPING for job in runs), decision
 
     def settle(self) -> list[Plan]:
         """Plan until nothing is left to decide at this moment."""
@@ -101,7 +123,14 @@ class World:
                 self.nodes[key] = replace(node, idle_since=None if busy else self.now)
 
     def _after(self, job: Job, ending: Ending) -> None:
-        self.jobs[job.name] = after_end(job, ending, at=self.now, now=self.now).job
+        self.jobs[job.name] = after = after_end(job, ending, at=self.now, now=self.now).job
+        self._note_end(after)
+
+    def _note_end(self, job: Job) -> None:
+        if job.terminal and job.group:
+            group = self.groups[job.group]
+            ended = {**group.ended, job.name: job.state}
+            self.groups[job.group] = replace(group, ended=ended)
 
     def _begin(self, start: StartNode) -> None:
         key = start.pool, start.name
@@ -156,7 +185,13 @@ class World:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = False) -> World:
+def worlds(
+    draw: st.DrawFn,
+    *,
+    with_projects: bool = False,
+    with_limits: bool = False,
+    with_gangs: bool = False,
+) -> World:
     """Nothing runs yet: what a few ticks make of it is the world to look at."""
     pools = tuple(
         Pool(
@@ -189,7 +224,35 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
         for n in range(draw(st.integers(1, 14)))
     ]
     left = {job.name: draw(st.sampled_from([1, 2, 3, 5])) for job in jobs}
-    return World(pools=pools, projects=projects, jobs={job.name: job for job in jobs}, left=left)
+    world = World(pools=pools, projects=projects, jobs={job.name: job for job in jobs}, left=left)
+    for number in range(draw(st.integers(1, 3)) if with_gangs else 0):
+        draw(_gang(world, f"g{number}"))
+    return world
+
+
+@st.composite
+def _gang(draw: st.DrawFn, world: World, name: str) -> None:
+    """Make a gang of some of the jobs that are in none. Most of its members share a tenant."""
+    free = [job for job in world.jobs.values() if not job.group]
+    members = free[: draw(st.integers(2, 4))]
+    if len(members) < 2:
+        return
+    project, role = members[0].project, draw(st.sampled_from("xxy"))
+    for job in members:
+        apart = draw(st.integers(0, 4)) == 0
+        tenant = job.tenant if apart and not project else f"{project}{role}"
+        changed = replace(job, group=name, project=project, tenant=tenant if job.gpus else "")
+        world.jobs[job.name] = changed
+    least = draw(st.sampled_from([None, None, len(members) - 1]))
+    names = tuple(job.name for job in members)
+    group = Group(name=name, members=names, min_members=least)
+    try:
+        check_room(group, [world.jobs[member] for member in names], world.pools)
+    except NeverFits:
+        for member in names:
+            world.jobs[member] = replace(world.jobs[member], group="")
+        return
+    world.groups[name] = group
 
 
 @st.composite

@@ -19,6 +19,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
 from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.job_parts import whole_name
+from slotq_core.policy.state.groups.matching import NodeBins
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
@@ -105,30 +106,47 @@ def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lac
     left = {
         name: state.rooms[name].free for name in gang.representative.pools if name in state.rooms
     }
+    bins = _free_on_nodes(gang, state) if state.nodes else None
     for job in gang.in_service_order:
         rooms = state.rooms_of(job)
-        able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
+        able = [room for room in rooms if _is_well(job, room) and not closed_to(job, room)]
+        if bins and job.gpus and bins.joined(job, [room.pool.name for room in able]):
+            continue
         room = next((room for room in able if job.demand.within(left[room.pool.name])), None)
         if room is not None:
             left[room.pool.name] -= job.demand
+            if bins and job.gpus:
+                bins.open(job, room.pool.name)
         elif rooms:
             room = rooms[0]
             free = left[room.pool.name]
             drains = room.drain if job.demand.within(free) and closed_to(job, room) else None
-            return _lacks_in(room, job, free, gang, state.waiting[drains.job] if drains else None)
+            holders = [state.waiting[drains.job]] if drains else _holders(room, gang, state)
+            lacks = _lacks_in(room, job, free, gang, holders)
+            if bins and bins.takes(job, room.pool.name):
+                most = bins.most(job, room.pool.name)
+                lacks = replace(lacks, member_needs=job.gpus, pool_free=most, resource="gpus")
+            return lacks
     return None
 
 
+def _free_on_nodes(gang: LiveGang, state: PlanState) -> NodeBins:
+    """The GPUs that are free on nodes of the members' tenants."""
+    assert state.nodes is not None
+    bins, tenants = NodeBins(gang.gpus_in), {job.tenant for job in gang.waiting}
+    for room in state.nodes.rooms.values():
+        if room.tenant in tenants:
+            bins.add(room.pool, room.tenant, room.open_now)
+    return bins
+
+
 def _lacks_in(
-    room: PoolRoom, job: Job, left: Demand, gang: LiveGang, drains: Job | None
+    room: PoolRoom, job: Job, left: Demand, gang: LiveGang, holders: Iterable[Job]
 ) -> reasons.Lacks:
-    """The member's shortfall in its first pool, and the largest holder there: first the job that
-    the pool drains for, if that keeps the member out."""
+    """The member's shortfall in its first pool, and the largest holder there. `holders`: the job
+    that the pool drains for, if that keeps the member out, else all."""
     resource = short(job, left)
-    jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
-    others = {holder.name: holder for holder in jobs if holder.group != gang.group.name}
-    holders = sorted(others.values(), key=lambda holder: (-holder.demand[resource], holder.name))
-    holders = [drains] if drains else holders
+    holders = sorted(holders, key=lambda holder: (-holder.demand[resource], holder.name))
     site = gang.group.site(job.name)
     return reasons.Lacks(
         member=whole_name(job.name),
@@ -141,6 +159,15 @@ def _lacks_in(
         holder_project=holders[0].project if holders else "",
         other_holders=max(0, len(holders) - 1),
     )
+
+
+def _holders(room: PoolRoom, gang: LiveGang, state: PlanState) -> list[Job]:
+    """The jobs of others that hold, claim or await slots in the room, also those on nodes."""
+    held: Iterable[Job] = room.jobs.everyone()
+    if state.nodes:
+        held = [own for shown in held for own in state.nodes.stand_ins.jobs_on(shown)]
+    jobs = (*room.claims.values(), *room.awaiting, *held)
+    return [*{job.name: job for job in jobs if job.group != gang.group.name}.values()]
 
 
 def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:

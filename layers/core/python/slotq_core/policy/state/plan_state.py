@@ -7,7 +7,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,7 +53,8 @@ class PlanState:
         self.budgets, self.now, self.yields = budgets, now, last_yields(snapshot.yields)
         snapshot = budgets.without_them()
         self.journal = journal = Journal()
-        self.nodes = Nodes(snapshot, now, journal) if has_nodes(snapshot) else None
+        self.gangs = gangs(snapshot)
+        self.nodes = Nodes(snapshot, now, journal, self.gangs) if has_nodes(snapshot) else None
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
@@ -61,10 +62,9 @@ class PlanState:
             by_user=by_user(snapshot),
             unread=snapshot.unread,
         )
-        self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
-        self.running = RunningJobs(seen, now, self.gangs, journal)
+        self.running = RunningJobs(seen, now, self.gangs, journal, self.nodes)
         self.accounts = Accounts(
             seen,
             lines,
@@ -153,10 +153,15 @@ class PlanState:
     def own_claims(self, job: Job, pool: str) -> Demand:
         """What the claim of the job, or the claims of the gang that the job represents, hold in the
         accounts that count the pool. They are part of `used` until the job's turn takes them."""
-        if not job.claim or job.claim.node:
+        if not job.claim:
             return NOTHING
         gang = self.gangs.get(job.group)
-        owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
+        if gang and not gang.runs:
+            owed: Mapping[str, Demand] = gang.owed
+        elif job.claim.node:
+            return NOTHING
+        else:
+            owed = {job.claim.pool: job.demand}
         same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
@@ -172,6 +177,8 @@ class PlanState:
     def start(self, job: Job, room: PoolRoom, classed: Job | None = None) -> None:
         """Give the job its slots. `classed`: the job in the class that admits it."""
         room.give(classed or job)
+        if self.nodes and job.group in self.nodes.members.on_nodes:
+            self._keep_gang(job)
         self._take(job, room)
         self.journal.put(self._given, job.name, self._turn_began)
         lowest = min(rank(job), self.lowest_started.get(job.project, rank(job)))
@@ -190,6 +197,8 @@ class PlanState:
         """Give the job GPUs of a node. `classed`: the job in the class that admits it."""
         assert self.nodes is not None
         self._occupy(job, room)
+        if job.group in self.gangs:
+            self._keep_gang(job)
         gpu_ids, waiting = self.nodes.give(job, room), self.waiting[job.name]
         start = Start(job=waiting, pool=room.pool, classed=classed, node=room.node, gpu_ids=gpu_ids)
         self.decided.decide(job.name, start)
@@ -201,9 +210,12 @@ class PlanState:
         victims."""
         assert self.nodes is not None
         self.decided.say(job, why)
+        gone: list[Job] = []
         if victims:
+            gone = [job for victim in victims for job in victim.jobs]
             self.nodes.evict(room, victims)
-            self.accounts.on_nodes.stop([victim.jobs[0] for victim in victims], room.pool)
+            self.accounts.on_nodes.stop(gone, room.pool)
+            gone += self._evict_others(victims)
         self._occupy(job, room, promised=not victims)
         self.nodes.hold(job, room)
         if victims:
@@ -212,7 +224,7 @@ class PlanState:
                 job.name,
                 Evict(
                     beneficiary=self.waiting[job.name],
-                    victims=tuple(victim.jobs[0] for victim in victims),
+                    victims=tuple(gone),
                     claim=self.nodes.claim(job, room, counted),
                 ),
             )
@@ -221,6 +233,13 @@ class PlanState:
         """Evict these jobs, each in its pool. Return those that really run: a job that got its
         slots in this plan loses its start instead."""
         return tuple(job for job, pool in places if self._evict(job, pool))
+
+    def evict_whole(self, candidates: Iterable[Candidate]) -> tuple[Job, ...]:
+        """Evict these candidates, each with the other members of its gangs. Return those that
+        really run."""
+        chosen = [*candidates]
+        gone = self.evict(place for candidate in chosen for place in candidate.places)
+        return (*gone, *self._evict_others(chosen)) if self.nodes else gone
 
     def move(self, job: Job, room: PoolRoom, claim: Claim, claimant: Job) -> None:
         """Evict the running job from the room and enter its claim in another pool."""
@@ -256,6 +275,25 @@ class PlanState:
         self.concurrency.give_back(victim)
         self.journal.append(self.lost, Loss(victim, pool, self._given[victim.name]))
         return False
+
+    def _evict_others(self, candidates: Iterable[Candidate]) -> Iterator[Job]:
+        """Evict the members of these candidates' gangs that are on nodes, or in other pools."""
+        assert self.nodes is not None
+        places = (place for candidate in candidates for place in candidate.others)
+        for job, at in {job.name: (job, at) for job, at in places}.values():
+            attempt = job.attempt
+            if attempt is None or not attempt.node:
+                if self.rooms[at].jobs.has(job) and self._evict(job, at):
+                    yield job
+            elif self.nodes.evict_member(job, self.rooms[attempt.pool]):
+                self.accounts.on_nodes.stop((job,), attempt.pool)
+                yield job
+
+    def _keep_gang(self, job: Job) -> None:
+        """Evict no member of the job's gang any more in this plan."""
+        assert self.nodes is not None
+        self.running.keep(job)
+        self.nodes.spare(job.group)
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """Count the job's slots in quotas and limits. Concurrency limits count claims already."""

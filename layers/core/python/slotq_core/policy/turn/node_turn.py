@@ -1,8 +1,11 @@
-"""The turn of a job that takes GPUs of a node.
+"""The turn of a job that takes GPUs of a node, and the steps of a gang's member that takes some.
 
 First the nodes of its tenant: GPUs that are free, then those that come free. Then an instance of
 its pool, where a node starts for it. Then it evicts lower ranks on one node, and only if no node
 has enough of these, others for an instance of its own.
+
+A gang's member starts with the others: on nodes that are ready. Else it holds GPUs, or an instance,
+until all others have theirs; then nodes start.
 
 See docs/policy-decisions.md#nodes.
 """
@@ -37,11 +40,20 @@ def take_turn_on_nodes(steps: Steps, job: Job) -> bool:
 
 
 class NodeTurn:
-    """The turn of one job."""
+    """The turn of one job, or the steps of one member of a gang."""
 
-    def __init__(self, steps: Steps, job: Job, rooms: Sequence[PoolRoom], nodes: Nodes) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        nodes: Nodes,
+        claimable: Sequence[PoolRoom] | None = None,
+    ) -> None:
+        """`claimable`: where the job's claim may come true, if not only in these rooms."""
         self._steps, self._state, self._nodes = steps, steps.state, nodes
         self._job, self._rooms = job, rooms
+        self._claimable = rooms if claimable is None else claimable
         self._eligible = steps.rules.eligible
         self._indexes = [*self._of_tenant()]
 
@@ -51,7 +63,48 @@ class NodeTurn:
             return False
         if self._claim_is_lost():
             return False
-        return self._on_nodes() or self._on_an_instance() or self._with_victims()
+        if self._starts_on_node() or self._waits_for_node() or self._on_an_instance():
+            return True
+        # A member that joins a running gang evicts no jobs.
+        return self._job.group not in self._state.gangs and self._with_victims()
+
+    def starts(self) -> bool:
+        """Start the member on a node, or whole where no node starts for its tenant."""
+        whole = [
+            room
+            for room in self._within_limits()
+            if not self._nodes.starts_for(self._job, room.pool.name)
+        ]
+        return self._starts_on_node() or self._steps.start(self._job, whole)
+
+    def waits(self, beside: Sequence[NodeRoom], *, owed: bool) -> bool:
+        """Hold GPUs for the member on a node, first on one of these, or an instance where a node
+        will start. `owed`: as for `Steps.wait_for_coming`."""
+        claim = self._job.claim
+        if claim and not claim.node and self._waits_for_instance(owed=owed):
+            return True
+        return self._waits_for_node(beside) or self._waits_for_instance(owed=owed)
+
+    def evicts_on_node(self) -> bool:
+        """Evict lower ranks on one node of the tenant."""
+        for pool, index in self._indexes:
+            found = least_harmful(index, self._job, pool, self._over_limits(pool))
+            if found is not None and self._stays_evictable(found[0], pool):
+                self._state.hold_on(self._job, found[0], self._why(found[0]), found[1])
+                self._nodes.guard(found[0], pool)
+                return True
+        return False
+
+    def begins(self, *, has_instance: bool = False) -> bool:
+        """Enter the node that the job's instance becomes: other jobs of the tenant may wait for it,
+        too. `has_instance`: whether the instance of a member that waits is free now."""
+        decided = self._state.decided.decisions.get(self._job.name)
+        started = decided.pool if isinstance(decided, Start) else ""
+        pool = started or self._state.held_in[self._job.name]
+        if self._nodes.starts_for(self._job, pool):
+            room = self._nodes.begin(self._job, self._state.rooms[pool])
+            room.has_instance = has_instance
+        return True
 
     def _of_tenant(self) -> Iterator[tuple[PoolRoom, NodeIndex]]:
         """The pools with nodes of the job's tenant that the job may use."""
@@ -64,6 +117,7 @@ class NodeTurn:
             shut = room.pool.state is not PoolState.ACTIVE or self._eligible.closed_to(
                 self._job, room
             )
+            shut = shut or self._eligible.must_not_join(self._job, name)
             if not shut and users.admits_in(self._job, name) is not None:
                 yield room, index
 
@@ -92,34 +146,52 @@ class NodeTurn:
         claim = self._job.claim
         return self._nodes.rooms.get((claim.pool, claim.node)) if claim and claim.node else None
 
-    def _on_nodes(self) -> bool:
-        """Start the job on a node of its tenant, or let it wait for one."""
-        claimed = self._claimed()
-        if claimed is not None:
-            room: NodeRoom | None = claimed
-            is_free = claimed.ready and claimed.free >= self._job.gpus
-            if not is_free or self._state.limits.over_own(self._job, claimed.pool):
-                room = None
-        else:
+    def _still_claimed(self) -> NodeRoom | None:
+        """The same, if the node will run the job."""
+        return None if self._claim_is_lost() else self._claimed()
+
+    def _starts_on_node(self) -> bool:
+        """Start the job on a node of its tenant."""
+        room = self._still_claimed()
+        if room is None:
             room = self._fullest(now=True)
-        if room is not None:
-            classed = self._eligible.classed(self._job, room.pool)
-            self._state.start_on(self._job, room, classed)
-            return True
-        room = claimed or self._fullest(now=False)
+        elif room.free < self._job.gpus or self._state.limits.over_own(self._job, room.pool):
+            return False
+        if room is None or not room.ready:
+            return False
+        classed = self._eligible.classed(self._job, room.pool)
+        self._state.start_on(self._job, room, classed)
+        return True
+
+    def _waits_for_node(self, beside: Sequence[NodeRoom] = ()) -> bool:
+        """Let the job wait for a node of its tenant, first for one of these."""
+        room = self._still_claimed() or self._fullest(beside, now=False)
         if room is None:
             return False
         self._state.hold_on(self._job, room, self._why(room))
         return True
 
-    def _fullest(self, *, now: bool) -> NodeRoom | None:
+    def _fullest(self, beside: Sequence[NodeRoom] = (), *, now: bool) -> NodeRoom | None:
         for pool, index in self._indexes:
             if self._state.limits.over_own(self._job, pool.pool.name):
                 continue
-            found = index.fullest(self._job, partial(self._may_use, pool), now=now)
+            found = self._fullest_of(beside, index) or index.fullest(
+                self._job, partial(self._may_use, pool), now=now
+            )
             if found is not None and self._stays_evictable(found, pool):
                 return found
         return None
+
+    def _fullest_of(self, beside: Sequence[NodeRoom], index: NodeIndex) -> NodeRoom | None:
+        """The fullest of these nodes that has room for the job."""
+        job = self._job
+        able = [
+            (room.left(job), room.name)
+            for room in beside
+            if index.rooms.get(room.name) is room and room.outlasts(job)
+        ]
+        found = min((place for place in able if place[0] >= job.gpus), default=None)
+        return index.rooms[found[1]] if found else None
 
     def _may_use(self, pool: PoolRoom, room: NodeRoom) -> bool:
         """Whether a node without jobs may have this one: it then counts for the job's project."""
@@ -138,16 +210,23 @@ class NodeTurn:
         served = self._steps.start(self._job, within) or self._steps.wait_for_coming(
             self._job, self._rooms, within
         )
-        return served and self._begun()
+        return served and self.begins()
+
+    def _waits_for_instance(self, *, owed: bool) -> bool:
+        """Hold an instance of a pool, free or coming free."""
+        within = self._within_limits()
+        free = [room for room in within if room.fits_now(self._job)]
+        if not self._steps.wait_for_coming(self._job, self._claimable, within, owed=owed):
+            return False
+        held = [room for room in free if room.pool.name == self._state.held_in[self._job.name]]
+        for room in held:
+            room.expect_start(self._job)
+        return self.begins(has_instance=bool(held))
 
     def _with_victims(self) -> bool:
         """Evict lower ranks on one node of the tenant; else as a job that takes an instance."""
-        for pool, index in self._indexes:
-            found = least_harmful(index, self._job, pool, self._over_limits(pool))
-            if found is not None and self._stays_evictable(found[0], pool):
-                self._state.hold_on(self._job, found[0], self._why(found[0]), found[1])
-                self._nodes.guard(found[0], pool)
-                return True
+        if self.evicts_on_node():
+            return True
         job, rooms, steps = self._job, self._rooms, self._steps
         able = steps.with_rights(job, self._within_limits())
         served = (
@@ -156,7 +235,7 @@ class NodeTurn:
             or steps.preempt(job, self._eligible.admitting(job, rooms))
             or steps.take_turn(job, rooms)
         )
-        return served and self._begun()
+        return served and self.begins()
 
     def _over_limits(self, pool: PoolRoom) -> int:
         """The GPUs that jobs of the project must give under its limits before the job starts."""
@@ -167,16 +246,6 @@ class NodeTurn:
     def _within_limits(self) -> list[PoolRoom]:
         admitting = self._eligible.admitting(self._job, self._rooms)
         return [room for room in admitting if self._eligible.within_bounds(self._job, room)]
-
-    def _begun(self) -> bool:
-        """Enter the node that the job's instance becomes: other jobs of the tenant may wait for it,
-        too."""
-        decided = self._state.decided.decisions.get(self._job.name)
-        started = decided.pool if isinstance(decided, Start) else ""
-        pool = started or self._state.held_in[self._job.name]
-        if self._nodes.starts_for(self._job, pool):
-            self._nodes.begin(self._job, self._state.rooms[pool])
-        return True
 
     def _why(self, room: NodeRoom) -> NodeComing:
         return NodeComing(

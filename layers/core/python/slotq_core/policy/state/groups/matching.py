@@ -8,14 +8,72 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 
 
+class NodeBins:
+    """Nodes with room during an assignment: jobs of one tenant share them."""
+
+    def __init__(self, gpus_in: Mapping[str, int], *, opens: bool = True) -> None:
+        """`gpus_in`: the GPUs of an instance, by pool with nodes. `opens`: whether nodes start."""
+        self._gpus_in, self._opens = gpus_in, opens
+        self._left: dict[tuple[str, str], list[int]] = {}
+        """By pool and tenant, the GPUs that each node has left."""
+        self.openers: set[str] = set()
+        """The jobs for which a node starts."""
+
+    def add(self, pool: str, tenant: str, gpus: int) -> None:
+        """Enter a node with so many GPUs left."""
+        self._left.setdefault((pool, tenant), []).append(gpus)
+
+    def takes(self, job: Job, pool: str) -> bool:
+        """Whether the job takes GPUs of nodes in the pool."""
+        return bool(job.tenant) and 0 < job.gpus <= self._gpus_in.get(pool, 0)
+
+    def most(self, job: Job, pool: str) -> int:
+        """The most GPUs that one node has left for the job."""
+        return max(self._left.get((pool, job.tenant), ()), default=0)
+
+    def joined(self, job: Job, pools: Sequence[str]) -> str:
+        """The pool of the fullest node with room, whose GPUs the job takes; empty: none has any."""
+        found = [
+            (left, pool)
+            for pool in pools
+            for left in self._left.get((pool, job.tenant), ())
+            if self.takes(job, pool) and left >= job.gpus
+        ]
+        if not found:
+            return ""
+        left, pool = min(found, key=lambda node: node[0])
+        nodes = self._left[pool, job.tenant]
+        nodes.remove(left)
+        nodes.append(left - job.gpus)
+        return pool
+
+    def may_open(self, job: Job, pools: Sequence[str]) -> Sequence[str]:
+        """The pools where the job may take an instance, whole or for a node."""
+        return pools if self._opens else [name for name in pools if not self.takes(job, name)]
+
+    def open(self, job: Job, pool: str) -> bool:
+        """Start a node for the job, if it takes one in the pool. Return whether it does."""
+        if not self.takes(job, pool):
+            return False
+        self.add(pool, job.tenant, self._gpus_in[pool] - job.gpus)
+        self.openers.add(job.name)
+        return True
+
+
 def assign(
-    jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
+    jobs: Sequence[Job],
+    pools: Mapping[str, Sequence[str]],
+    room: Mapping[str, Demand],
+    bins: NodeBins | None = None,
 ) -> dict[str, str]:
     """By job name, a pool for each of as many jobs as fit, earlier jobs first: exact if all demands
     are equal (augmenting paths), else a heuristic.
 
-    `pools`: by job name, the most welcome first. `room`: the capacity by pool.
+    `pools`: by job name, the most welcome first. `room`: the capacity by pool. `bins`: the nodes,
+    for jobs that take GPUs of some; these are packed in order.
     """
+    if bins is not None:
+        return _Assignment(jobs, pools, room).made_with(bins)
     return _Assignment(jobs, pools, room).made()
 
 
@@ -31,6 +89,18 @@ class _Assignment:
     def made(self) -> dict[str, str]:
         for job in self._jobs:
             self._place(job, set(), ())
+        return self._at
+
+    def made_with(self, bins: NodeBins) -> dict[str, str]:
+        self._pools = usable = dict(self._pools)
+        for job in self._jobs:
+            if pool := bins.joined(job, usable[job.name]) if job.gpus else "":
+                self._at[job.name] = pool
+                continue
+            usable[job.name] = bins.may_open(job, usable[job.name])
+            placed = self._place(job, set(), ())
+            if placed and job.gpus and bins.open(job, self._at[job.name]):
+                self._in[self._at[job.name]].remove(job)  # Others share its node: it stays.
         return self._at
 
     def _place(self, job: Job, tried: set[str], vacated: tuple[str, ...]) -> bool:

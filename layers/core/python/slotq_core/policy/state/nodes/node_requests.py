@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -32,18 +31,16 @@ class NodeRequests:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: AbstractSet[str],
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances."""
-        self._pools, self._found, self._gangs = pools, found, gangs
+        """`pools`: those with nodes."""
+        self._pools, self._found = pools, found
         self._sizes: dict[Packed, Counter[int]] = defaultdict(Counter)
         """By size in GPUs, how many jobs wait."""
 
     def gather(self, job: Job, count: int, scope: str, usable: Sequence[str]) -> bool:
         """Take in waiting jobs that are all like this one. Return False if they take whole
         instances in this scope. `usable`: the pools that the jobs may use."""
-        if not job.gpus or job.group in self._gangs:
+        if not job.gpus:
             return False
         if job.claim and job.claim.node and (job.claim.pool, job.claim.node) in self._found:
             return True  # Its node is held for it.
@@ -84,6 +81,24 @@ class NodeRequests:
     def _takes(self, job: Job, pool: str) -> bool:
         kept = self._pools.get(pool)
         return bool(job.tenant and kept and job.gpus <= gpus_of(kept))
+
+
+def packed(jobs: Iterable[Job], gpus_in: Mapping[str, int]) -> Demand:
+    """What these jobs need together without any node: the instances of those that take GPUs of
+    nodes, in their first pool with nodes, and the demands of the others. `gpus_in`: the GPUs of an
+    instance, by pool with nodes."""
+    needed: list[Demand] = []
+    sizes: dict[tuple[str, str, Demand], Counter[int]] = defaultdict(Counter)
+    for job in jobs:
+        fitting = (name for name in job.pools if 0 < job.gpus <= gpus_in.get(name, 0))
+        pool = next(fitting, None) if job.tenant else None
+        if pool is None:
+            needed.append(job.demand)
+        else:
+            sizes[job.tenant, pool, job.demand][job.gpus] += 1
+    for (_, pool, demand), of_tenant in sizes.items():
+        needed += [demand] * instances(of_tenant, (), gpus_in[pool])
+    return Demand.total(needed)
 
 
 def instances(sizes: Mapping[int, int], left: Iterable[int], gpus: int) -> int:

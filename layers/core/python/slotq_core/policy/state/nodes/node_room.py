@@ -40,6 +40,10 @@ class NodeRoom:
         """Whether a job that cannot be evicted counts here."""
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
+        self.has_instance = False
+        """Whether an instance is free now for this node, which a gang waits for."""
+        self.starts = False
+        """Whether the plan starts this node for a gang."""
         self.lasts_for: int | None = None
         """How long (ms) the node stays at most; None: not known."""
         self.lasts_in_all = 0

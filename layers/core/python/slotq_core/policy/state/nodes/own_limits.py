@@ -31,15 +31,13 @@ class OwnLimits:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: frozenset[str],
         journal: Journal,
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances."""
+        """`pools`: those with nodes."""
         self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpus_of(pool))}
         self._found = {f"{pool}/{name}": on_it for (pool, name), on_it in found.items()}
         """By name of the job that stands for the node."""
-        self._gangs, self._journal = gangs, journal
+        self._journal = journal
         self._per = lcm(*self._gpus.values(), *(max(1, on_it.gpus) for on_it in found.values()))
         self._limits: dict[int, Mapping[str, int]] = {}
         self._held: dict[int, Demand] = {}
@@ -170,7 +168,7 @@ class OwnLimits:
         if job.attempt is not None:
             held = job.gpus if job.attempt.node else 0
             whole = job.attempt.node_gpus or whole
-        elif job.group in self._gangs or not job.tenant:
+        elif not job.tenant:
             held = 0
         if not held or held > whole or self._per % whole:
             return job.demand * self._per
