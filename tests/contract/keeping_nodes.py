@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.lifecycle import move
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
@@ -75,7 +76,7 @@ def now(store: Store, node: Node) -> Node:
 
 
 def waits_for_gpus(store: Store, name: str, gpus: int = 1, **fields: Any) -> Job:
-    return waits(store, name, gpus=gpus, tenant=fields.pop("tenant", TENANT), **fields)
+    return waits(store, name, gpus=WHOLE * gpus, tenant=fields.pop("tenant", TENANT), **fields)
 
 
 def coming(job: Job, node: Node, *gpus: int, **fields: Any) -> Change:

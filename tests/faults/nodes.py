@@ -23,11 +23,12 @@ from slotq_core.adapters.dynamodb.layout.validation import poison_of
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.ports.stored import Change, NodeChange
-from slotq_core.storage.holdings import WHOLE_GPU, on_node
+from slotq_core.storage.holdings import on_node
 from tests.contract.keeping_nodes import (
     a_node_queue,
     becoming,
@@ -153,14 +154,14 @@ def _wrong_on(node: Node, item: Item, jobs: list[Job]) -> Iterator[Broken]:
         if job.tenant != node.tenant:
             yield Broken(NODE, f"{job.name} is on a node of another tenant")
     gpus = range(node.contents["gpus"])
-    if any(amount > WHOLE_GPU or index not in gpus for index, amount in taken.items()):
+    if any(amount > WHOLE or index not in gpus for index, amount in taken.items()):
         yield Broken(CAPACITY, f"GPUs of {node.name} are taken twice: {dict(taken)}")
     if any(amount > node.contents[name] for name, amount in share.items()):
         yield Broken(CAPACITY, f"{share} of {node.name} are taken, of {node.contents}")
     if len(jobs) > MOST_JOBS:
         yield Broken(CAPACITY, f"{len(jobs)} jobs are on {node.name}")
     free = {index: int(item[f"gpu_{index}"]["N"]) for index in gpus}
-    if any(free[index] > WHOLE_GPU - taken[index] for index in gpus):
+    if any(free[index] > WHOLE - taken[index] for index in gpus):
         yield Broken(CAPACITY, f"{node.name} offers GPUs that are taken: {free}")
     if int(item["jobs"]["N"]) != len(jobs):
         yield Broken(IDEMPOTENT, f"{node.name} counts {item['jobs']['N']} of {len(jobs)} jobs")
@@ -235,7 +236,7 @@ def a_job_comes_that_the_node_still_names(engine: Engine) -> None:
     job = waits_for_gpus(store, "one")
     engine.change_by_hand(node, jobs=1, job_one=9, gpu_0=0)
     engine.late(IDEMPOTENT, "a job comes that is there", coming(job, node, 1))
-    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE_GPU)
+    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE)
 
 
 @case
@@ -293,7 +294,7 @@ def a_job_ends_that_its_node_has_forgotten(engine: Engine) -> None:
     """It gives back nothing that is no longer its own."""
     store, node = engine.store, ready(engine.store)
     job = runs_on(store, "one", node, 0)
-    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE_GPU)
+    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE)
     commit(store, completing(job))
 
 
@@ -302,7 +303,7 @@ def a_node_is_repaired_while_a_job_ends(engine: Engine) -> None:
     """The handler has found that the node does not name the job; then somebody repairs the node."""
     store, node = engine.store, ready(engine.store)
     job = runs_on(store, "one", node, 0)
-    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE_GPU)
+    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE)
     right = DynamoDecisions._absent
 
     def absent(*args: object) -> object:

@@ -8,6 +8,7 @@ from functools import partial
 
 from hypothesis import strategies as st
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, NodeState
@@ -133,7 +134,7 @@ class World:
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
             ids = [index for job in on_it if job.attempt for index in job.attempt.gpu_ids]
-            assert len(ids) == len(set(ids)) == sum(job.gpus for job in on_it), key
+            assert len(ids) == len(set(ids)) == sum(job.gpus for job in on_it) // WHOLE, key
             assert all(index in range(GPUS) for index in ids), key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
         for pool in self.pools:
@@ -148,11 +149,11 @@ class World:
             most = project.limit.get(EVERYWHERE, {}).get("slots")
             active = [job for job in self.jobs.values() if job.active and job.attempt]
             held = sum(
-                job.gpus if job.attempt and job.attempt.node else job.demand.slots * GPUS
+                job.gpus if job.attempt and job.attempt.node else job.demand.slots * WHOLE * GPUS
                 for job in active
                 if job.project == project.name
             )
-            assert most is None or held <= most * GPUS, (project.name, held)
+            assert most is None or held <= most * WHOLE * GPUS, (project.name, held)
 
 
 @st.composite
@@ -194,7 +195,7 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
 
 @st.composite
 def _job(draw: st.DrawFn, name: str, pools: list[str], *, projects: tuple[Project, ...]) -> Job:
-    gpus = draw(st.sampled_from([0, 1, 1, 2, 3, 4]))
+    gpus = WHOLE * draw(st.sampled_from([0, 1, 1, 2, 3, 4]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
     return Job(

@@ -318,6 +318,29 @@ def test_an_end_that_cannot_be_committed_is_taken_in_later(monkeypatch: pytest.M
     assert {queue.job(f"job{n}").state for n in range(2)} == {S.COMPLETED}
 
 
+def test_an_end_that_cannot_be_committed_makes_no_node_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.settle()
+    queue.agent.end("one", P.COMPLETED)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(queue.store.decisions, "commit", dies)
+        for _ in range(10):
+            queue.later(30)
+            assert queue.settle().findings
+            lease = queue.now().lease_until
+            assert lease is not None
+            assert lease > queue.clock.now()
+    queue.take_in()
+    assert queue.job("one").state is S.COMPLETED
+
+
 # --- forged reports
 
 

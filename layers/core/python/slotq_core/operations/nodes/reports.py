@@ -3,7 +3,8 @@
 A report is a whole state. Lost, repeated, late and reordered reports therefore change nothing that
 the next one would not: what they say of attempts is taken in as news of training jobs are, and a
 number that is not above the last is not looked at. It is noted last, so that a report whose handler
-dies is taken in again.
+dies is taken in again. So is one with news that cannot be committed; the number before it is noted,
+since the lease of a node must not depend on one of its jobs.
 
 Jobs of the node may write anything in place of a report, but not the proof. Even with the proof a
 report changes only attempts that the table knows on this generation of the node.
@@ -116,19 +117,21 @@ class Reports:
         found = [_finding(node, refused)] if refused else []
         calls_for_pass, errors = self._attempts(node, report, document)
         found += [_finding(node, str(error)) for error in errors]
-        if not errors:
-            self._note(node, report, document)
+        self._note(node, report.number - bool(errors), document)
         return Taken(
             number=report.number,
             findings=tuple(found),
             calls_for_pass=became_ready or calls_for_pass,
         )
 
-    def _note(self, node: Node, report: NodeReport, document: Document) -> None:
+    def _note(self, node: Node, number: int, document: Document) -> None:
+        """Note that all reports up to this number are taken in, and renew the lease."""
+        if number <= node.reports:
+            return
         lease_until = document.written_at + _SECOND + 1000 * self._documents.lease()
         try:
             self._store.nodes.note_report(
-                node, report.number, at=document.written_at, lease_until=lease_until
+                node, number, at=document.written_at, lease_until=lease_until
             )
         except Conflict:
             return  # A later report has been taken in, or the node has ended.

@@ -34,6 +34,8 @@ MOST_GPUS = 64
 MOST_METRICS = 40
 LONGEST_FAILURE = 1024
 """Characters of an attempt's failure, as SageMaker's FailureReason."""
+LONGEST_URI = 2048
+"""Characters of a place in S3: the longest one of a request, with what the agent adds to it."""
 LONGEST_PROBLEM = 300
 MOST_PROBLEMS = 20
 GRACE = 5
@@ -329,8 +331,8 @@ def _attempt(document: Mapping[str, Any]) -> ReportedAttempt:
         exit=None if document["exit"] is None else _code(document["exit"]),
         failure=_text(document["failure"], LONGEST_FAILURE),
         why=EndReason(document["why"]),
-        artifact=_text(document["artifact"], LONGEST_FAILURE),
-        checkpoints=_text(document["checkpoints"], LONGEST_FAILURE),
+        artifact=_text(document["artifact"], LONGEST_URI),
+        checkpoints=_text(document["checkpoints"], LONGEST_URI),
         metrics=_metrics(document["metrics"]),
         pid=_optional(document["pid"]),
     )
