@@ -129,17 +129,14 @@ def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
 
 def test_a_pool_with_nodes_starts_who_asks_for_less_than_an_instance(whatif, queue):
     quarters = [job(f"trial-{n}", group="trials", role="train") for n in (1, 2, 3)]
-    document = DOCUMENT | {"pools": [DOCUMENT["pools"][0] | {"capacity": 4}]}
+    document = DOCUMENT | {"pools": [DOCUMENT["pools"][0] | {"capacity": 5}]}
     queue.scenario = fake_scenario(*quarters, document=document)
-    nodes = "--nodes", "p5", "--hold", "resnet"
-    assert now(whatif(*nodes, "--gpus", "trials=0.25")) == {
-        "resnet": ("starts", "held"),
-        "trial-1": ("waits", "starts"),
-        "trial-2": ("waits", "waits"),
-        "trial-3": ("waits", "waits"),
-    }
-    started = moments(whatif(*nodes, "--gpus", "trials=0.25"))
-    assert [started[f"trial-{n}", "start"][1] for n in (1, 2, 3)] == ["12:00", "12:05", "12:05"]
+    answer = whatif("--nodes", "p5", "--hold", "resnet", "--gpus", "trials=0.25")
+    why = "starts on node node-1 of pool p5 when it is ready; needs 0.25 GPUs"
+    for trial in quarters:
+        (row,) = (row for row in answer["now"] if row["job"] == trial.name)
+        assert row["after"] == {"what": "waits", "pool": None, "why": why}
+        assert moments(answer)[trial.name, "start"][1] == "12:05"
     added = whatif("--nodes", "p5=8", "--add", "gpus=0.5,pool=p5,project=team-a,name=half")
     assert now(added)["half"] == ("absent", "waits")
 
@@ -152,7 +149,7 @@ def test_a_request_that_asks_for_gpus_enters_as_it_would(whatif, tmp_path):
     asked = "--submit", str(tmp_path / "request.json"), "--hours", "4"
     mine = moments(whatif(*asked, "--nodes", "p5"))["mine", "start"]
     whole = moments(whatif(*asked))["mine", "start"]
-    assert (whole, mine) == ((None, "12:02"), (None, "12:02")), "it has to take an instance"
+    assert (whole, mine) == ((None, "12:02"), (None, "12:07")), "its node needs five minutes"
 
 
 @pytest.mark.parametrize(

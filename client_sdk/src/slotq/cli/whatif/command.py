@@ -177,7 +177,7 @@ def whatif(
         answer = compared(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
-            touched=wanted.touched,
+            touched=wanted.touched(queue),
         )
         from slotq.cli.whatif.tables import answer_tables
 

@@ -16,7 +16,7 @@ from slotq_core.model.jobs import Workload
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
-    from slotq.simulate.whatif import NewJob, WhatIfChange
+    from slotq.simulate.whatif import ForecastInput, NewJob, WhatIfChange
     from slotq_core.wire.views.about import MeView
 
 _LONGEST = 10_000_000_000
@@ -67,14 +67,15 @@ class WantedChange:
     invented: bool = False
     """Whether a new job has no request (--add)."""
 
-    @property
-    def touched(self) -> set[str]:
-        """The jobs that the change names."""
+    def touched(self, queue: ForecastInput) -> set[str]:
+        """The jobs that the change names, by their own name or their group's."""
+        from slotq.simulate.whatif.changes import named
+
         change = self.change
         return {
             *change.priorities,
             *change.moves,
-            *change.gpus,
+            *(job.name for name in change.gpus for job in named(queue, name)),
             *change.cancels,
             *change.holds,
             *change.releases,

@@ -91,7 +91,7 @@ def changed(queue: ForecastInput, change: WhatIfChange) -> ForecastInput:
     for name, pools in change.moves.items():
         after = after.with_job(_moved(_found(after, name), pools, after))
     for name, gpus in change.gpus.items():
-        after = after.with_jobs(_on_nodes(job, gpus, after) for job in _named(after, name))
+        after = after.with_jobs(_on_nodes(job, gpus, after) for job in named(after, name))
     for name, held in (
         *((name, True) for name in change.holds),
         *((name, False) for name in change.releases),
@@ -134,8 +134,8 @@ def _pool(pool: Pool, change: WhatIfChange) -> Pool:
     return following(pool, defined(pool.name, wanted, pool)) if wanted else pool
 
 
-def _named(queue: ForecastInput, name: str) -> list[Job]:
-    """The job of this name, or the group's members that wait."""
+def named(queue: ForecastInput, name: str) -> list[Job]:
+    """The job of this name, or the group's members that wait. Raises NoSuchJob."""
     if queue.job(name) is None:
         members = [job for job in queue.jobs if job.group == name and job.waits]
         if members:
