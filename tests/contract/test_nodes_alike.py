@@ -101,8 +101,8 @@ def of_jobs(chance: random.Random) -> Step:
                 options = [claiming(job), starting(job)]
                 if node is not None:
                     generation = node.generation - old
-                    part = part if len(taken) == 1 else 0
-                    more = {"cpus": cpus, "part": part, "generation": generation}
+                    more = {"cpus": cpus, "part": part * (len(taken) == 1)}
+                    more["generation"] = generation
                     options += [coming(job, node, *taken, **more)] * 6
             changes[job.name] = options[int(option * len(options))]
         return commits(store, [*changes.values()], [], seen=seen)

@@ -10,7 +10,6 @@ import pytest
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import AttemptOutcome, StopCause
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import MOST_JOBS, NodeState
 from slotq_core.operations.effects import HANDLER_LIFETIME
@@ -51,12 +50,9 @@ def test_an_order_names_the_part_of_the_gpu_and_as_many_cpus() -> None:
     job = waits_for_gpus(queue.store, "part")
     queue.effects.carry_out(commit(queue.store, coming(job, queue.node, 3, part=25)))
     part, whole = queue.orders().attempts
-    assert (part.gpus, part.gpu_part, part.cpus) == ((3,), 25, None)
+    assert queue.now().contents["vcpus"] == 96
+    assert (part.gpus, part.gpu_part, part.cpus) == ((3,), 25, 3)
     assert (whole.gpus, whole.gpu_part, whole.cpus) == ((0,), None, None)
-    changed(queue.store, becoming(queue.now(), NodeState.READY, contents=Demand(gpus=8, vcpus=192)))
-    queue.start("more", 1)
-    more, part, whole = queue.orders().attempts
-    assert (more.cpus, part.cpus, whole.cpus) == (None, 6, None)
 
 
 def test_a_pool_without_a_grace_has_that_of_nodes() -> None:
