@@ -75,6 +75,23 @@ def test_a_node_without_its_gpus_is_not_ready() -> None:
     assert queue.now().state is NodeState.STARTING
 
 
+@pytest.mark.parametrize(("found", "failures"), [(4, 1), (8, 0)])
+def test_no_further_node_starts_where_instances_lack_the_gpus_of_a_job(
+    found: int, failures: int
+) -> None:
+    """Else they would start and end in turn, for ever."""
+    queue = QueueOfNodes(is_ready=False)
+    waits_for_gpus(queue.store, queue.node.started_for, 8)
+    queue.agent.gpus = found
+    queue.settle()
+    node, pool = queue.now(), queue.store.health.pool("p5")
+    assert (node.state, node.contents["gpus"]) == (NodeState.READY, found)
+    assert pool is not None
+    assert [each.tenant for each in pool.health.failed_nodes] == [node.tenant] * failures
+    for each in pool.health.failed_nodes:
+        assert each.message == "its agent finds 4 GPUs, and job job1 asks for more"
+
+
 def test_a_node_that_leaves_drains() -> None:
     queue = QueueOfNodes()
     queue.agent.leaves = True

@@ -269,6 +269,7 @@ class Effects:
                 self._clock,
                 observing=self.observing,
                 requests=self._requests,
+                too_small=self.nodes.too_small,
                 at_once=self._at_once,
             )
         return self._node_services

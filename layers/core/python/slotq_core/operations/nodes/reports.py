@@ -12,7 +12,7 @@ report changes only attempts that the table knows on this generation of the node
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
@@ -50,6 +50,10 @@ _MAX_RUNTIME = "it reached its maximum runtime (StoppingCondition.MaxRuntimeInSe
 
 _ORDERED = frozenset({EndReason.ORDER, EndReason.SUSPEND})
 
+TooSmall = Callable[[Node, int], None]
+"""Is told of a node that is ready, but has too few GPUs (so many) for the job that it was started
+for."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taken:
@@ -71,11 +75,13 @@ class Reports:
         *,
         observing: Observing,
         orders: Orders,
+        too_small: TooSmall,
         at_once: InParallel,
     ) -> None:
         """`at_once` reads several reports; the store uses another one."""
         self._store, self._documents, self._clock = store, documents, clock
         self._observing, self._orders, self._at_once = observing, orders, at_once
+        self._too_small = too_small
 
     def take_in(self, node: Node) -> Taken:
         """Take in the node's last report, unless it has been. A report that cannot be read, or that
@@ -150,7 +156,13 @@ class Reports:
             return self._after(found, report, document)
 
         changed = NodeChanges(self._store).one(node, change)
-        return changed is not None and changed.after is not changed.before, refused
+        if changed is None or changed.after is changed.before:
+            return False, refused
+        if changed.after.state is NodeState.READY:
+            job = self._store.jobs.get(node.started_for)
+            if job is not None and job.gpus > len(report.gpus):
+                self._too_small(changed.after, len(report.gpus))
+        return True, refused
 
     def _after(self, node: Node, report: NodeReport, document: Document) -> Node | None:
         """Return the node in the state that its report shows; None: it has that state."""
