@@ -269,7 +269,6 @@ class Effects:
                 self._clock,
                 observing=self.observing,
                 requests=self._requests,
-                too_small=self.nodes.too_small,
                 at_once=self._at_once,
             )
         return self._node_services

@@ -91,12 +91,6 @@ class NodeEffects:
         )
         self.news = NodeNews(store, clock, lessons, ended)
 
-    def too_small(self, node: Node, gpus: int) -> None:
-        """Record that the instance of a node has fewer GPUs than the job that it was started for
-        asks for. Nodes for its tenant would start and end in turn."""
-        message = f"its agent finds {gpus} GPUs, and job {node.started_for} asks for more"
-        self._lessons.of_failed_agent(node, self._ended.image(node), message)
-
     def due(self, snapshot: Snapshot) -> list[NodeTask]:
         """Return what is due for nodes: intents of dead handlers, stops whose time has come, nodes
         whose last job has ended, and silent nodes."""

@@ -12,7 +12,7 @@ from slotq_core.model.nodes import Node
 from slotq_core.operations.attempts.observing import Observing
 from slotq_core.operations.attempts.start_requests import StartRequests
 from slotq_core.operations.nodes.orders import NOBODY, Orders, as_ordered, is_too_large
-from slotq_core.operations.nodes.reports import Reports, TooSmall, is_full, lost, observation
+from slotq_core.operations.nodes.reports import Reports, is_full, lost, observation
 from slotq_core.ports.nodes import NodeDocuments
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock, InParallel
@@ -39,19 +39,12 @@ class NodeServices:
         *,
         observing: Observing,
         requests: StartRequests,
-        too_small: TooSmall,
         at_once: InParallel,
     ) -> None:
         self.store, self.documents, self.clock = store, documents, clock
         self.orders = Orders(store, documents, clock, requests)
         self.reports = Reports(
-            store,
-            documents,
-            clock,
-            observing=observing,
-            orders=self.orders,
-            too_small=too_small,
-            at_once=at_once,
+            store, documents, clock, observing=observing, orders=self.orders, at_once=at_once
         )
 
     def trainings(self, jobs: Iterable[Job]) -> Mapping[str, NodeTraining]:
