@@ -802,6 +802,9 @@ class Tree:
 
     def files(self, folder: Path) -> list[tuple[str, Path]]:
         """The files below a folder, by name: regular ones, and links to such ones of the job."""
+        with contextlib.suppress(RuntimeError):  # A loop of links, which is no folder.
+            if self._root not in folder.resolve().parents:
+                return []
         found = []
         for path in no_folders(folder):
             with contextlib.suppress(OSError, RuntimeError):
