@@ -91,18 +91,22 @@ def incomplete(gang: LiveGang) -> Reason:
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
     """The reason of a gang without room, with a second cause."""
     rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]
+    lacks, no_gpus_left = _lacks(gang, state, rules.eligible.closed_to)
     return reasons.GangBlocked(
         group=gang.group.name,
         needed=gang.needed,
         free=sum(max(0, room.free_now.slots) for room in rooms),
         drains="",
-        lacks=_lacks(gang, state, rules.eligible.closed_to),
-        also=_also_of_gang(gang, state),
+        lacks=lacks,
+        also=_also_of_gang(gang, state) or no_gpus_left,
     )
 
 
-def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
-    """The first member, in the order of service, for which the others leave no room."""
+def _lacks(
+    gang: LiveGang, state: PlanState, closed_to: ClosedTo
+) -> tuple[reasons.Lacks | None, reasons.NoGpusFree | None]:
+    """The first member, in the order of service, for which the others leave no room; if it takes
+    GPUs of nodes, with what these have left."""
     left = {
         name: state.rooms[name].free for name in gang.representative.pools if name in state.rooms
     }
@@ -123,11 +127,25 @@ def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lac
             drains = room.drain if job.demand.within(free) and closed_to(job, room) else None
             holders = [state.waiting[drains.job]] if drains else _holders(room, gang, state)
             lacks = _lacks_in(room, job, free, gang, holders)
-            if bins and bins.takes(job, room.pool.name):
-                most = bins.most(job, room.pool.name)
-                lacks = replace(lacks, member_needs=job.gpus, pool_free=most, resource="gpus")
-            return lacks
-    return None
+            on_nodes = bins is not None and bins.takes(job, room.pool.name)
+            return lacks, _no_gpus_left(job, room, bins, free) if bins and on_nodes else None
+    return None, None
+
+
+def _no_gpus_left(
+    job: Job, room: PoolRoom, bins: NodeBins, instances: Demand
+) -> reasons.NoGpusFree:
+    """What the nodes have left for the member beside the others."""
+    found = bins.left(job, room.pool.name)
+    pieces = [amount for left in found for amount in left if amount > 0]
+    return reasons.NoGpusFree(
+        pool=room.pool.name,
+        needed=job.gpus,
+        free=sum(pieces),
+        largest=max(pieces, default=0),
+        nodes=sum(sum(left) > 0 for left in found),
+        instances=max(0, instances.slots),
+    )
 
 
 def _free_on_nodes(gang: LiveGang, state: PlanState) -> NodeBins:
@@ -255,11 +273,13 @@ def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
     pool = room.pool.name
     index = state.nodes.index(job, pool) if state.nodes else None
     free = [found.open_now for found in index.rooms.values()] if index else []
+    pieces = [amount for found in free for amount in found if amount > 0]
     return reasons.NoGpusFree(
         pool=pool,
         needed=job.gpus,
-        free=sum(free),
-        nodes=sum(amount > 0 for amount in free),
+        free=sum(pieces),
+        largest=max(pieces, default=0),
+        nodes=sum(sum(found) > 0 for found in free),
         instances=max(0, room.free_now.slots),
     )
 

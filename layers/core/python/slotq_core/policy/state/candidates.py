@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
@@ -264,7 +265,7 @@ def lost_by(job: Job, now: int) -> int:
     """Work that stopping the job now may cost (ms times slots); on a node, its part of the slot."""
     cost, attempt = unsaved(job, now), job.attempt
     if attempt is not None and attempt.node:
-        return cost * job.gpus // max(1, attempt.node_gpus)
+        return cost * job.gpus // (WHOLE * max(1, attempt.node_gpus))
     return cost * job.demand.slots
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import NodeComing
@@ -137,7 +138,7 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        if room is None or room.closed or room.left(self._job) < self._job.gpus:
+        if room is None or not room.may_claim(self._job, now=False):
             return True
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
@@ -148,16 +149,22 @@ class NodeTurn:
 
     def _still_claimed(self) -> NodeRoom | None:
         """The same, if the node will run the job."""
-        return None if self._claim_is_lost() else self._claimed()
+        room = self._claimed()
+        if room is not None and self._claim_is_lost():
+            room.unbind(self._job)
+            return None
+        return room
 
     def _starts_on_node(self) -> bool:
         """Start the job on a node of its tenant."""
         room = self._still_claimed()
         if room is None:
             room = self._fullest(now=True)
-        elif room.free < self._job.gpus or self._state.limits.over_own(self._job, room.pool):
+        elif not room.may_claim(self._job, now=True) or self._state.limits.over_own(
+            self._job, room.pool
+        ):
             return False
-        if room is None or not room.ready:
+        if room is None:
             return False
         classed = self._eligible.classed(self._job, room.pool)
         self._state.start_on(self._job, room, classed)
@@ -186,12 +193,11 @@ class NodeTurn:
         """The fullest of these nodes that has room for the job."""
         job = self._job
         able = [
-            (room.left(job), room.name)
+            (sum(room.open_soon), room.name)
             for room in beside
-            if index.rooms.get(room.name) is room and room.outlasts(job)
+            if index.rooms.get(room.name) is room and room.fitting(job, now=False)
         ]
-        found = min((place for place in able if place[0] >= job.gpus), default=None)
-        return index.rooms[found[1]] if found else None
+        return index.rooms[min(able)[1]] if able else None
 
     def _may_use(self, pool: PoolRoom, room: NodeRoom) -> bool:
         """Whether a node without jobs may have this one: it then counts for the job's project."""
@@ -237,7 +243,7 @@ class NodeTurn:
         )
         return served and self.begins()
 
-    def _over_limits(self, pool: PoolRoom) -> int:
+    def _over_limits(self, pool: PoolRoom) -> Gpus:
         """The GPUs that jobs of the project must give under its limits before the job starts."""
         own, name = self._state.accounts.on_nodes.limits, pool.pool.name
         over = self._state.limits.over_own(self._job, name)
@@ -252,7 +258,7 @@ class NodeTurn:
             pool=room.pool,
             node=room.name,
             needed=self._job.gpus,
-            free=max(0, room.free),
-            coming=max(0, room.coming),
+            free=sum(amount for amount in room.free if amount > 0),
+            coming=sum(amount for amount in room.coming if amount > 0),
             ready=room.ready,
         )

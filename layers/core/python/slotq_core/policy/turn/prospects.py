@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
@@ -72,8 +73,8 @@ def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
     for room in nodes.rooms.values():
         if room.tenant in tenants and not room.closed:
             given = sum(candidate.slots for candidate in room.candidates)
-            held += max(0, room.free + room.coming + given) // smallest
-    return max([1, *(gpus // smallest for gpus in gang.gpus_in.values())]), held
+            held += max(0, sum(room.free) + sum(room.coming) + given) // smallest
+    return max([1, *(WHOLE * gpus // smallest for gpus in gang.gpus_in.values())]), held
 
 
 def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+
+Room = tuple[Gpus, ...]
+"""An amount of each GPU of a node, in any order."""
 
 
 class NodeBins:
@@ -14,37 +19,38 @@ class NodeBins:
     def __init__(self, gpus_in: Mapping[str, int], *, opens: bool = True) -> None:
         """`gpus_in`: the GPUs of an instance, by pool with nodes. `opens`: whether nodes start."""
         self._gpus_in, self._opens = gpus_in, opens
-        self._left: dict[tuple[str, str], list[int]] = {}
-        """By pool and tenant, the GPUs that each node has left."""
+        self._left: dict[tuple[str, str], list[Room]] = {}
+        """By pool and tenant, what each node has left of each GPU."""
         self.openers: set[str] = set()
         """The jobs for which a node starts."""
 
-    def add(self, pool: str, tenant: str, gpus: int) -> None:
-        """Enter a node with so many GPUs left."""
-        self._left.setdefault((pool, tenant), []).append(gpus)
+    def add(self, pool: str, tenant: str, left: Room) -> None:
+        """Enter a node with so much left of each GPU."""
+        self._left.setdefault((pool, tenant), []).append(left)
 
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job takes GPUs of nodes in the pool."""
-        return bool(job.tenant) and 0 < job.gpus <= self._gpus_in.get(pool, 0)
+        return bool(job.tenant) and 0 < job.gpus <= WHOLE * self._gpus_in.get(pool, 0)
 
-    def most(self, job: Job, pool: str) -> int:
-        """The most GPUs that one node has left for the job."""
-        return max(self._left.get((pool, job.tenant), ()), default=0)
+    def left(self, job: Job, pool: str) -> Sequence[Room]:
+        """What the nodes that the job may use have left."""
+        return self._left.get((pool, job.tenant), ())
 
     def joined(self, job: Job, pools: Sequence[str]) -> str:
         """The pool of the fullest node with room, whose GPUs the job takes; empty: none has any."""
         found = [
-            (left, pool)
+            (sum(left), pool, left, rest)
             for pool in pools
-            for left in self._left.get((pool, job.tenant), ())
-            if self.takes(job, pool) and left >= job.gpus
+            if self.takes(job, pool)
+            for left in self.left(job, pool)
+            if (rest := _without(left, job.gpus)) is not None
         ]
         if not found:
             return ""
-        left, pool = min(found, key=lambda node: node[0])
+        _, pool, left, rest = min(found, key=lambda node: node[0])
         nodes = self._left[pool, job.tenant]
         nodes.remove(left)
-        nodes.append(left - job.gpus)
+        nodes.append(rest)
         return pool
 
     def may_open(self, job: Job, pools: Sequence[str]) -> Sequence[str]:
@@ -55,9 +61,24 @@ class NodeBins:
         """Start a node for the job, if it takes one in the pool. Return whether it does."""
         if not self.takes(job, pool):
             return False
-        self.add(pool, job.tenant, self._gpus_in[pool] - job.gpus)
+        self.add(pool, job.tenant, (WHOLE,) * self._gpus_in[pool])
+        self.joined(job, (pool,))
         self.openers.add(job.name)
         return True
+
+
+def _without(left: Room, gpus: Gpus) -> Room | None:
+    """The room with these GPUs gone; None: it has too little."""
+    rest = sorted(left)
+    if part := gpus % WHOLE:
+        place = bisect_left(rest, part)
+        if place == len(rest):
+            return None
+        rest[place] -= part
+        return tuple(rest)
+    if rest.count(WHOLE) < gpus // WHOLE:
+        return None
+    return (*rest[: len(rest) - gpus // WHOLE], *[0] * (gpus // WHOLE))
 
 
 def assign(
