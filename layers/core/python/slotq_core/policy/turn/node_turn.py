@@ -221,7 +221,8 @@ class NodeTurn:
     def _waits_for_instance(self, *, owed: bool) -> bool:
         """Hold an instance of a pool, free or coming free."""
         within = self._within_limits()
-        free = [room for room in within if room.fits_now(self._job)]
+        claimable = self._eligible.admitting(self._job, self._claimable)
+        free = [room for room in claimable if room.fits_now(self._job)]
         if not self._steps.wait_for_coming(self._job, self._claimable, within, owed=owed):
             return False
         held = [room for room in free if room.pool.name == self._state.held_in[self._job.name]]
