@@ -77,6 +77,7 @@ def test_the_agent_reads_the_cores_orders() -> None:
         "job": "job",
         "number": 2,
         "gpus": (0, 3),
+        "gpu_part": None,
         "cpus": 4,
         "memory_mib": 1000,
         "grace": 7.0,
@@ -85,6 +86,27 @@ def test_the_agent_reads_the_cores_orders() -> None:
         "stop": True,
         "request": {"Environment": {"A": "ä"}},
     }
+
+
+def test_a_part_of_a_gpu_is_in_the_orders() -> None:
+    part = replace(ORDER, gpus=(3,), gpu_part=25)
+    content = core.written_orders(replace(ORDERS, attempts=(part,)))
+    assert core.read_orders(content).attempts == (part,)
+    (order,) = agent.read_orders(content, "node", 2, 4).attempts
+    assert (order.gpus, order.gpu_part) == ((3,), 25)
+
+
+def test_orders_and_reports_from_before_there_were_parts_are_read(
+    report: core.NodeReport,
+) -> None:
+    orders = json.loads(core.written_orders(ORDERS))
+    del orders["attempts"][0]["gpu_part"]
+    assert core.read_orders(core.canonical(orders)) == ORDERS
+    assert agent.read_orders(core.canonical(orders), "node", 2, 4).attempts[0].gpu_part is None
+    document = json.loads(core.written_report(report, TOKEN))
+    del document["attempts"][0]["gpu_bound"]
+    document["hmac"] = core.proof(document, TOKEN)
+    assert read(core.canonical(document)) == report
 
 
 def test_the_agents_order_has_every_field_of_the_cores() -> None:

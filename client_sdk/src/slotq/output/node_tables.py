@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from slotq.output.job_tables import columns, moment
+from slotq_core.model.attempts import GpuBound
 from slotq_core.model.nodes import NodeState
 
 if TYPE_CHECKING:
@@ -47,10 +48,15 @@ def nodes_table(nodes: Iterable[NodeView]) -> RenderableType:
 def jobs_text(node: NodeView) -> str:
     """Who has which GPUs, and who waits for some: `a (0, 1), b (2); c waits for 4`."""
     on_it = ", ".join(
-        f"{_name(job)} ({', '.join(map(str, job.gpu_ids)) or 'none'})" for job in node.jobs
+        f"{_name(job)} ({', '.join(map(str, job.gpu_ids)) or 'none'}{_bound(job)})"
+        for job in node.jobs
     )
     waits = ", ".join(f"{_name(job)} waits for {job.gpus}" for job in node.owed)
     return "; ".join(filter(None, (on_it, waits)))
+
+
+def _bound(job: NodeJobView) -> str:
+    return "" if job.gpu_bound == GpuBound.NONE else f"; {job.gpu_bound}"
 
 
 def _name(job: NodeJobView) -> str:

@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 from slotq_core.errors import NotUnderstood
+from slotq_core.model.attempts import GpuBound
 from slotq_core.wire import strict_json
 
 VERSION = 1
@@ -100,6 +101,8 @@ class OrderedAttempt:
     number: int
     gpus: tuple[int, ...] = ()
     """Indexes on the node."""
+    gpu_part: int | None = None
+    """The hundredths of its one GPU; None: whole GPUs."""
     cpus: int | None = None
     memory_mib: int | None = None
     grace_s: int = GRACE
@@ -156,7 +159,8 @@ def read_orders(content: bytes) -> Orders:
 
 
 def _ordered(document: Mapping[str, Any]) -> OrderedAttempt:
-    fields = {name: document[name] for name in _ORDER_FIELDS}
+    fields = {name: document[name] for name in _ORDER_FIELDS if name != "gpu_part"}
+    fields["gpu_part"] = document.get("gpu_part")  # Earlier orders lack it.
     suspend = document["suspend"]
     fields["suspend"] = None if suspend is None else Suspend(**suspend)
     return OrderedAttempt(**{**fields, "gpus": tuple(document["gpus"])})
@@ -210,6 +214,8 @@ class EndReason(StrEnum):
     """The node had no lease."""
     NODE = "node"
     """SageMaker stopped the node."""
+    SHARED_FAULT = "shared_fault"
+    """A fatal fault on its GPU, of one of the jobs that have parts of the GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +241,7 @@ class ReportedAttempt:
     artifact: str = ""
     """The S3 URI of the model."""
     checkpoints: str = ""
+    gpu_bound: GpuBound = GpuBound.NONE
     metrics: Mapping[str, float] = field(default_factory=dict)
     pid: int | None = None
 
@@ -331,6 +338,7 @@ def _attempt(document: Mapping[str, Any]) -> ReportedAttempt:
         why=EndReason(document["why"]),
         artifact=_text(document["artifact"], LONGEST_FAILURE),
         checkpoints=_text(document["checkpoints"], LONGEST_FAILURE),
+        gpu_bound=GpuBound(document.get("gpu_bound", GpuBound.NONE)),
         metrics=_metrics(document["metrics"]),
         pid=_optional(document["pid"]),
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
-from slotq_core.model.attempts import AttemptOutcome, StopCause
+from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
@@ -32,6 +32,7 @@ _ENUMS = (
     JobState,
     Workload,
     AttemptOutcome,
+    GpuBound,
     StopCause,
     CheckpointRule,
     OnStall,

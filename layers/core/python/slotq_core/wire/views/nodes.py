@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from pydantic import Field
 
+from slotq_core.model.attempts import GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
@@ -24,6 +25,8 @@ class NodeJobView(BaseModel):
     gpus: int
     gpu_ids: list[int] = Field(default=[])
     """The GPUs that it has, by their indexes; empty: it waits for them."""
+    gpu_bound: str = GpuBound.NONE.value
+    """What holds it to its part of a GPU: `mps`, `framework`, or `none`."""
 
 
 class NodeView(BaseModel):
@@ -107,4 +110,5 @@ def _job(job: Job, sees: Callable[[Job], bool]) -> NodeJobView:
         state=job.state.value,
         gpus=job.gpus,
         gpu_ids=[*job.attempt.gpu_ids] if job.attempt else [],
+        gpu_bound=(job.attempt.gpu_bound if job.attempt else GpuBound.NONE).value,
     )

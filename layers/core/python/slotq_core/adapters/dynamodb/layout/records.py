@@ -17,6 +17,7 @@ from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
     Beneficiary,
+    GpuBound,
     StopCause,
     StopOrder,
 )
@@ -83,6 +84,7 @@ _ENUMS = (
     JobState,
     Workload,
     AttemptOutcome,
+    GpuBound,
     StopCause,
     CheckpointRule,
     OnStall,
