@@ -183,7 +183,7 @@ def test_a_part_that_asks_for_too_much_fails_alone(account: Account, tools: Fake
         agent.order(*orders)
         ended = [agent.until_attempt(one.attempt) for one in orders]
     assert [one.state for one in ended] == ["completed", "failed", "completed"]
-    assert "OutOfMemoryError: 0.3 of 0.25" in ended[1].failure
+    assert account.said("greedy")[-1] == "MemoryError: OutOfMemoryError: 0.3 of 0.25"
     assert {one.gpu_bound for one in ended} == {GpuBound.FRAMEWORK}
     variables = json.loads(account.said("told")[0])
     names = ("SLOTQ_GPU_FRACTION", "SLOTQ_GPU_MEMORY", "XLA_PYTHON_CLIENT_MEM_FRACTION")
