@@ -41,7 +41,8 @@ ORDER = core.OrderedAttempt(
     attempt="job-1",
     job="job",
     number=2,
-    gpus=(0, 3),
+    gpus=(3,),
+    gpu_part=25,
     cpus=4,
     memory_mib=1000,
     grace_s=7,
@@ -76,8 +77,8 @@ def test_the_agent_reads_the_cores_orders() -> None:
         "attempt": "job-1",
         "job": "job",
         "number": 2,
-        "gpus": (0, 3),
-        "gpu_part": None,
+        "gpus": (3,),
+        "gpu_part": 25,
         "cpus": 4,
         "memory_mib": 1000,
         "grace": 7.0,
@@ -88,21 +89,7 @@ def test_the_agent_reads_the_cores_orders() -> None:
     }
 
 
-def test_a_part_of_a_gpu_is_in_the_orders() -> None:
-    part = replace(ORDER, gpus=(3,), gpu_part=25)
-    content = core.written_orders(replace(ORDERS, attempts=(part,)))
-    assert core.read_orders(content).attempts == (part,)
-    (order,) = agent.read_orders(content, "node", 2, 4).attempts
-    assert (order.gpus, order.gpu_part) == ((3,), 25)
-
-
-def test_orders_and_reports_from_before_there_were_parts_are_read(
-    report: core.NodeReport,
-) -> None:
-    orders = json.loads(core.written_orders(ORDERS))
-    del orders["attempts"][0]["gpu_part"]
-    assert core.read_orders(core.canonical(orders)) == ORDERS
-    assert agent.read_orders(core.canonical(orders), "node", 2, 4).attempts[0].gpu_part is None
+def test_a_report_from_before_there_were_parts_is_read(report: core.NodeReport) -> None:
     document = json.loads(core.written_report(report, TOKEN))
     del document["attempts"][0]["gpu_bound"]
     document["hmac"] = core.proof(document, TOKEN)
@@ -121,6 +108,23 @@ def test_the_core_reads_the_agents_report_and_writes_the_same_bytes(tmp_path) ->
     report = core.read_report(content, token=TOKEN, node="node", generation=2)
     assert report.attempts[0].state is core.AttemptPhase.FAILED
     assert core.written_report(report, TOKEN) == content
+
+
+def test_no_place_of_one_job_makes_the_report_of_its_node_unreadable(tmp_path) -> None:
+    node = finished_node(tmp_path)
+    (job,) = node._jobs.values()
+    longest = "s3://bucket/" + "x" * 1_012  # as SageMaker takes one
+    for place in (longest, longest * 9, "s3://bucket/\ud800"):
+        job.checkpoints = place
+        job.artifact = f"{place}/{'j' * 63}/output/model.tar.gz"
+        content = agent.canonical(agent.with_proof(node.document(), TOKEN))
+        report = core.read_report(content, token=TOKEN, node="node", generation=2)
+        assert report.attempts[0].state is core.AttemptPhase.FAILED
+        if place == longest:
+            assert (report.attempts[0].artifact, report.attempts[0].checkpoints) == (
+                job.artifact,
+                job.checkpoints,
+            )
 
 
 @pytest.fixture
@@ -226,9 +230,9 @@ def test_the_bounds_agree() -> None:
         agent.LARGEST_ORDERS,
         agent.LARGEST_REPORT,
     )
-    assert (core.MOST_PROBLEMS, core.LONGEST_PROBLEM, core.LONGEST_FAILURE) == (
+    assert (core.MOST_PROBLEMS, core.LONGEST_PROBLEM) == (
         agent.MOST_PROBLEMS,
         agent.LONGEST_PROBLEM,
-        agent.LONGEST_FAILURE,
     )
+    assert (core.LONGEST_FAILURE, core.LONGEST_URI) == (agent.LONGEST_FAILURE, agent.LONGEST_URI)
     assert {phase for phase in core.AttemptPhase if not phase.ended} == agent.LIVE

@@ -59,6 +59,8 @@ class AttemptView(BaseModel):
     """The node that it ran on; empty: on whole instances."""
     gpu_ids: list[int] = Field(default=[])
     """The GPUs of the node that it had, by their indexes."""
+    gpu_part: int | float = 0
+    """The part that it had of its one GPU; 0: whole GPUs."""
     gpu_bound: str = GpuBound.NONE.value
     """What held it to its part of a GPU: `mps`, `framework`, or `none`: it had whole GPUs."""
     instance_type: str
@@ -182,8 +184,8 @@ class JobView(SharedJobView):
     """Details beside the reason; only for a single waiting job."""
     pool: str | None = None
     """The pool that the job runs in, the first of several; None while it does not run."""
-    gpus: int = 0
-    """The GPUs of one node that the job takes; 0: whole instances."""
+    gpus: int | float = 0
+    """The GPUs of one node that the job takes, or its part of one GPU; 0: whole instances."""
     literal_paths: bool = False
     """Whether the job has /opt/ml itself on its node."""
     node: str | None = None
