@@ -152,7 +152,7 @@ class NodeRoom:
         part = job.gpus % WHOLE
         if part:
             able = [
-                (left < part, amount, index)
+                (left < part, left, index)
                 for index, (amount, left) in enumerate(zip(room, unclaimed, strict=True))
                 if amount >= part
             ]
