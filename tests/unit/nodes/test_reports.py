@@ -93,7 +93,7 @@ def test_no_node_after_another_starts_for_a_job_that_none_can_hold(
     assert (node.state, node.contents["gpus"]) == (NodeState.READY, found)
     assert job.whole_because == causes
     assert (job.gpus, job.tenant, job.claim) == (
-        (0, "", None) if causes else (8, node.tenant, claim)
+        (0, "", None) if causes else (800, node.tenant, claim)
     )
 
 

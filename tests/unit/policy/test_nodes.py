@@ -145,7 +145,44 @@ NO_QUOTA = {EVERYWHERE: Demand()}
 LOW = on(runs("low"))
 FULL = tuple(on(runs(f"r{n}"), first=n) for n in range(4))
 
+OF_A = (on(runs("a", project="alpha")),)
+TWO = (quota("alpha", 1), quota("beta", 1))
+SHARED = NodeRules(gpus=4, keep=60_000, shared=True)
+
 CASES = [
+    Case(
+        sentence="where nodes are shared, jobs of one tenant in two projects share one",
+        pools=(nodes_pool(rules=SHARED),),
+        projects=TWO,
+        nodes=(node(),),
+        active=OF_A,
+        waiting=(asks("b", project="beta"),),
+        decided=["start b on n1 1"],
+    ),
+    Case(
+        sentence="once they are not shared any more, no job joins those of another project",
+        projects=TWO,
+        nodes=(node(),),
+        active=OF_A,
+        waiting=(asks("b", project="beta"),),
+        decided=["begin node-1 for b"],
+    ),
+    Case(
+        sentence="nor by a claim from before",
+        projects=TWO,
+        nodes=(node(),),
+        active=OF_A,
+        waiting=(claims("b", 1, project="beta"),),
+        decided=["drop b"],
+    ),
+    Case(
+        sentence="nor on a node that has begun since, for another project",
+        projects=TWO,
+        nodes=(node(project="alpha"),),
+        active=OF_A,
+        waiting=(asks("b", project="beta"), asks("c", project="alpha")),
+        decided=["begin node-1 for b", "start c on n1 1"],
+    ),
     Case(
         sentence="where its image could not run a node, it takes a whole instance for a while",
         pools=(nodes_pool(health=failed("t", NOW + 5)),),

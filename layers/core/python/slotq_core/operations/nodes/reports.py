@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -163,7 +164,7 @@ class Reports:
         """Let the job that the node was started for take a whole instance, if the node has too few
         GPUs for it: else node after node would start for it."""
         job, gpus = self._store.jobs.get(node.started_for), node.contents["gpus"]
-        if job is None or job.gpus <= gpus or not waits_for(job, node):
+        if job is None or job.gpus <= WHOLE * gpus or not waits_for(job, node):
             return
         cause = WholeCause.written("few_gpus", node.pool, str(gpus))
         after = replace(

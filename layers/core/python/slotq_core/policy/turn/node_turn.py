@@ -84,7 +84,9 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        if room is None or not room.may_claim(self._job, now=False):
+        if room is None or room.tenant != self._nodes.owner(self._job, room.pool):
+            return True
+        if not room.may_claim(self._job, now=False):
             return True
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 

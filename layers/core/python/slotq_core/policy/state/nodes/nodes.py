@@ -76,7 +76,15 @@ class Nodes:
 
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
-        return self._tenants.get((job.tenant, pool))
+        return self._tenants.get((self.owner(job, pool), pool))
+
+    def owner(self, of: Job | Node, pool: str) -> str:
+        """Whose node it is, or would be: its tenant's, and where the pool's nodes are not shared,
+        its project's. Tenants keep the form that they had while the pool was shared."""
+        kept = self.pools.get(pool)
+        return (
+            of.tenant if kept and kept.nodes and kept.nodes.shared else f"{of.tenant} {of.project}"
+        )
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -152,7 +160,8 @@ class Nodes:
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
         gpus = max(-(-job.gpus // WHOLE), gpus_of(kept))
-        room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
+        owner = self.owner(job, kept.name)
+        room = NodeRoom(name, kept.name, owner, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
@@ -178,8 +187,9 @@ class Nodes:
 
     def _opened(self, found: Occupied, pool: Pool) -> NodeRoom:
         node = found.node
+        owner = self.owner(node, node.pool)
         room = NodeRoom(
-            node.name, node.pool, node.tenant, gpus=found.gpus, journal=self._journal, node=node
+            node.name, node.pool, owner, gpus=found.gpus, journal=self._journal, node=node
         )
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
