@@ -51,6 +51,8 @@ class NodeRoom:
         """GPUs of stopping jobs that are not held for a job."""
         self.claims: dict[str, Job] = {}
         """The claimants without a turn so far."""
+        self.kept: dict[str, Job] = {}
+        """Those that move here. Their GPUs are kept for them: no other job may take them over."""
         self.candidates: Sequence[Candidate] = ()
         """The jobs that may be evicted, in the order of eviction."""
 
@@ -60,7 +62,10 @@ class NodeRoom:
         self.free_ids = tuple(index for index in self.free_ids if index not in held)
         self.free = self.gpus - sum(job.gpus for job in found.jobs)
         self.coming = sum(job.gpus for job in found.jobs if job.state is JobState.STOPPING)
-        self.claims = {job.name: job for job in found.claimants}
+        for job in found.claimants:
+            moves = job.claim is not None and job.claim.moved
+            (self.kept if moves else self.claims)[job.name] = job
+        self.free -= self._owed(self.kept.values())
         self.empty = found.empty
         self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
         self.closed = found.ends or found.node.state not in _ADMITTING
@@ -99,6 +104,11 @@ class NodeRoom:
             min(job.longest_attempt or LONGEST_BY_DEFAULT, self.lasts_in_all // 2) <= self.lasts_for
         )
 
+    @property
+    def is_aging(self) -> bool:
+        """Whether less than half of the node's life is left, so that some jobs may not start."""
+        return self.lasts_for is not None and self.lasts_for < self.lasts_in_all // 2
+
     def give(self, job: Job) -> tuple[int, ...]:
         """Give the job its GPUs. Return their indexes."""
         taken, rest = self.free_ids[: job.gpus], self.free_ids[job.gpus :]
@@ -115,6 +125,14 @@ class NodeRoom:
         """Free the GPUs of the job's claim, for the job's own turn."""
         if job.name in self.claims:
             self._journal.drop(self.claims, job.name)
+        elif job.name in self.kept:
+            self._journal.drop(self.kept, job.name)
+            self._change(free=job.gpus)
+
+    def keep(self, job: Job) -> None:
+        """Keep free GPUs for a job that moves here."""
+        self._journal.put(self.kept, job.name, job)
+        self._change(free=-job.gpus)
 
     def evict(self, victims: Iterable[Candidate]) -> None:
         """Evict these candidates. Their GPUs come free later."""
