@@ -10,9 +10,9 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.policy.actions.move_search import (
     MOST,
-    WHOLE,
     FoundMoves,
     Key,
     Movable,
@@ -66,7 +66,13 @@ def _with_jobs(
             movable.append(job)
     now = tuple(0 if rng.random() < 0.1 else left for left in free)
     soon = tuple(0 if rng.random() < 0.05 else left for left in free)
-    return replace(node, now=now, soon=soon if rng.random() < 0.9 else (), movable=tuple(movable))
+    return replace(
+        node,
+        now=now,
+        soon=soon if rng.random() < 0.9 else (),
+        movable=tuple(movable),
+        places=rng.choice([1, 2, MOST, MOST]),
+    )
 
 
 def by_brute_force(nodes: Sequence[NodeGpus], need: int | None) -> Key | None:
@@ -79,7 +85,7 @@ def by_brute_force(nodes: Sequence[NodeGpus], need: int | None) -> Key | None:
         for size in range(1, min(MOST, len(node.movable)) + 1)
         for jobs in combinations(node.movable, size)
         if fits(node, jobs, need)
-        and _all_fit(jobs, {other.name: other.now for other in nodes if other is not node})
+        and _all_fit(jobs, {other.name: other for other in nodes if other is not node})
     ]
     return min(keys, default=None)
 
@@ -98,20 +104,22 @@ def fits(node: NodeGpus, gone: Sequence[Movable], need: int | None) -> bool:
     return free.count(WHOLE) >= need // WHOLE
 
 
-def _all_fit(jobs: Sequence[Movable], free: dict[str, tuple[int, ...]]) -> bool:
+def _all_fit(jobs: Sequence[Movable], there: dict[str, NodeGpus]) -> bool:
     if not jobs:
         return True
     job, *others = jobs
-    return any(_all_fit(others, {**free, name: left}) for name, left in _ways(job, free))
+    return any(_all_fit(others, {**there, node.name: node}) for node in _ways(job, there))
 
 
-def _ways(job: Movable, free: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for name, left in free.items():
-        if name not in job.barred:
+def _ways(job: Movable, there: dict[str, NodeGpus]) -> Iterator[NodeGpus]:
+    """Each node as it is with the job on some of its GPUs."""
+    for name, node in there.items():
+        if name not in job.barred and node.places > 0:
             count, taken = max(1, job.amount // WHOLE), min(job.amount, WHOLE)
-            able = [gpu for gpu, amount in enumerate(left) if amount >= taken]
+            able = [gpu for gpu, amount in enumerate(node.now) if amount >= taken]
             for gpus in combinations(able, count):
-                yield name, tuple(a - taken * (gpu in gpus) for gpu, a in enumerate(left))
+                now = tuple(a - taken * (gpu in gpus) for gpu, a in enumerate(node.now))
+                yield replace(node, now=now, places=node.places - 1)
 
 
 def check(nodes: Sequence[NodeGpus], need: int | None, found: FoundMoves) -> None:
@@ -130,15 +138,8 @@ def check(nodes: Sequence[NodeGpus], need: int | None, found: FoundMoves) -> Non
         for gpu in to.gpus:
             free[to.node][gpu] -= min(job.amount, WHOLE)
             assert free[to.node][gpu] >= 0
-    left = {gpu: source.soon[gpu] for gpu in found.gpus}
-    for job in moved:
-        for gpu in {*job.gpus} & {*found.gpus}:
-            left[gpu] += min(job.amount, WHOLE)
-    need = len(source.soon) * WHOLE if need is None else need
-    if need < WHOLE:
-        assert max(left.values()) >= need
-    else:
-        assert [*left.values()] == [WHOLE] * len(left) and len(left) * WHOLE >= need
+    for node in nodes:
+        assert [to.node for to in found.to.values()].count(node.name) <= node.places
 
 
 @given(SEEDS)
@@ -155,13 +156,13 @@ def by_the_greedy_rule(nodes: Sequence[NodeGpus], need: int | None) -> Key | Non
     one to the first place, and those not needed in the end stay."""
     keys = []
     for node in nodes:
-        free = {other.name: other.now for other in nodes if other is not node}
+        there = {other.name: other for other in nodes if other is not node}
         chosen: list[Movable] = []
         for job in sorted(node.movable, key=lambda job: (job.cost, job.name)):
             if fits(node, chosen, need):
                 break
-            if (way := next(_ways(job, free), None)) is not None:
-                free[way[0]] = way[1]
+            if (way := next(_ways(job, there), None)) is not None:
+                there[way.name] = way
                 chosen.append(job)
         for job in [*reversed(chosen)]:
             if fits(node, [other for other in chosen if other is not job], need):

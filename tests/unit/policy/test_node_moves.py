@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotq_core.model import reasons
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import NodeState
@@ -41,7 +41,7 @@ def moving(slots: int = 2, **fields: Any) -> Pool:
 
 def moved_to(name: str, gpus: int, at: str, **fields: Any) -> Job:
     """A job that has moved to the node and waits for its GPUs there."""
-    claim = Claim(pool="p", node=at, amount=Demand(gpus=gpus), since=NOW - 1, moved=True)
+    claim = Claim(pool="p", node=at, amount=NOTHING, since=NOW - 1, moved=True)
     return asks(name, gpus, claim=claim, **fields)
 
 
@@ -428,4 +428,4 @@ def test_a_job_that_moves_counts_once_in_its_users_limit(gpus: int, decided: lis
     )
     planned = plan(world, NOW)
     assert said(planned) == decided
-    assert decided or isinstance(planned.reasons["x"], reasons.UserLimit)
+    assert decided or isinstance(planned.reasons["x"], reasons.UserLimitReached)

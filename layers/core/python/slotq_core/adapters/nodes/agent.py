@@ -110,6 +110,7 @@ class Order:
         self.job = str(document["job"])
         self.number = int(document["number"])
         self.gpus = tuple(int(index) for index in document.get("gpus") or ())
+        self.gpu_part = _optional(document.get("gpu_part"))
         self.cpus = _optional(document.get("cpus"))
         self.memory_mib = _optional(document.get("memory_mib"))
         self.grace = max(0.0, float(document.get("grace_s", 5)))

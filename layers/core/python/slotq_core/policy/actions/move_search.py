@@ -19,8 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-WHOLE = 100
-"""A whole GPU."""
+from slotq_core.gpu_amounts import WHOLE, Gpus
 
 MOST = 16
 """Most jobs to move for one beneficiary. One transaction has to hold all the moves."""
@@ -37,7 +36,7 @@ class Movable:
     """A job that may move."""
 
     name: str
-    amount: int
+    amount: Gpus
     gpus: tuple[int, ...]
     """The GPUs that it has on its node, by index."""
     cost: int
@@ -51,11 +50,13 @@ class NodeGpus:
     """A node, with an amount for each of its GPUs."""
 
     name: str
-    now: tuple[int, ...]
+    now: tuple[Gpus, ...]
     """What jobs that move here may have, which is free at once."""
-    soon: tuple[int, ...] = ()
+    soon: tuple[Gpus, ...] = ()
     """What the waiting job may have here, free or coming free; empty: it may not run here."""
     movable: tuple[Movable, ...] = ()
+    places: int = MOST
+    """How many more jobs the node takes at once."""
 
 
 class Destination(NamedTuple):
@@ -74,8 +75,6 @@ class FoundMoves:
     """Moves of jobs of one node."""
 
     source: str
-    gpus: tuple[int, ...]
-    """The GPUs on which the waiting job then fits: at least as many as it needs."""
     to: Mapping[str, Destination]
     """By job."""
     key: Key
@@ -85,7 +84,6 @@ class _Block(NamedTuple):
     """Jobs of one node that make room only together."""
 
     gives: int
-    gpus: tuple[int, ...]
     jobs: tuple[Movable, ...]
 
     @property
@@ -97,18 +95,16 @@ class _Task(NamedTuple):
     """One way to make room on a node: some of these blocks have to give what is missing."""
 
     node: NodeGpus
-    gpus: tuple[int, ...]
-    """The GPUs that count already."""
     missing: int
     """GPUs, or hundredths of one."""
     blocks: Sequence[_Block]
 
     @property
-    def order(self) -> tuple[Key, str, tuple[int, ...]]:
-        return min(block.key for block in self.blocks), self.node.name, self.gpus
+    def order(self) -> tuple[Key, str]:
+        return min(block.key for block in self.blocks), self.node.name
 
 
-def least_costly(nodes: Sequence[NodeGpus], need: int | None) -> FoundMoves | None:
+def least_costly(nodes: Sequence[NodeGpus], need: Gpus | None) -> FoundMoves | None:
     """The moves after which so many hundredths of a GPU are free for the waiting job on one node;
     None: no moves are enough, or none is needed. `need`: None if the node must be empty."""
     tasks = [task for node in nodes for task in _tasks(node, need)]
@@ -123,31 +119,30 @@ def least_costly(nodes: Sequence[NodeGpus], need: int | None) -> FoundMoves | No
     return search.best
 
 
-def _tasks(node: NodeGpus, need: int | None) -> Iterator[_Task]:
+def _tasks(node: NodeGpus, need: Gpus | None) -> Iterator[_Task]:
     if not node.soon:
         return
     need = len(node.soon) * WHOLE if need is None else need
     if need < WHOLE:
         for gpu, soon in enumerate(node.soon):
             on_it = (job for job in node.movable if gpu in job.gpus)
-            blocks = [_Block(min(job.amount, WHOLE), (), (job,)) for job in on_it]
-            yield _Task(node, (gpu,), need - soon, blocks)
+            blocks = [_Block(min(job.amount, WHOLE), (job,)) for job in on_it]
+            yield _Task(node, need - soon, blocks)
         return
-    free = tuple(gpu for gpu, soon in enumerate(node.soon) if soon == WHOLE)
-    yield _Task(node, free, need // WHOLE - len(free), [*_whole_blocks(node)])
+    yield _Task(node, need // WHOLE - node.soon.count(WHOLE), [*_whole_blocks(node)])
 
 
 def _whole_blocks(node: NodeGpus) -> Iterator[_Block]:
     """The jobs that free whole GPUs: one with whole GPUs, and all those with parts of one GPU."""
     parts: dict[int, list[Movable]] = defaultdict(list)
     for job in node.movable:
-        if job.amount >= WHOLE:
-            yield _Block(len(job.gpus), job.gpus, (job,))
-        else:
+        if job.amount < WHOLE:
             parts[job.gpus[0]].append(job)
+        elif all(node.soon[gpu] == 0 for gpu in job.gpus):
+            yield _Block(len(job.gpus), (job,))
     for gpu, jobs in parts.items():
         if node.soon[gpu] + sum(job.amount for job in jobs) == WHOLE:
-            yield _Block(1, (gpu,), tuple(jobs))
+            yield _Block(1, tuple(jobs))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -155,6 +150,8 @@ class _Placing:
     """The free amounts of some nodes, on which jobs are put and taken off again."""
 
     free: dict[str, list[int]]
+    places: dict[str, int]
+    """How many more jobs each node takes."""
     left: int
     """How many more looks at a node are allowed."""
 
@@ -180,9 +177,13 @@ class _Placing:
         self.left -= len(self.free)
         wary = [other for other in others if other.barred]
         for node, free in self.free.items():
-            if node in job.barred:
+            if node in job.barred or self.places[node] <= 0:
                 continue
-            like = (*sorted(free), *(other.name for other in wary if node in other.barred))
+            like = (
+                self.places[node],
+                *sorted(free),
+                *(other.name for other in wary if node in other.barred),
+            )
             if job.amount >= WHOLE:
                 ids = tuple(gpu for gpu, amount in enumerate(free) if amount == WHOLE)
                 count = job.amount // WHOLE
@@ -215,10 +216,12 @@ class _Placing:
         return {job.name: to for job, to in placed}
 
     def put(self, job: Movable, to: Destination) -> None:
+        self.places[to.node] -= 1
         for gpu in to.gpus:
             self.free[to.node][gpu] -= min(job.amount, WHOLE)
 
     def take_off(self, job: Movable, to: Destination) -> None:
+        self.places[to.node] += 1
         for gpu in to.gpus:
             self.free[to.node][gpu] += min(job.amount, WHOLE)
 
@@ -307,15 +310,18 @@ class _Search:
     def _keep(self, task: _Task, chosen: Sequence[_Block], to: dict[str, Destination]) -> None:
         self.best = FoundMoves(
             source=task.node.name,
-            gpus=(*task.gpus, *(gpu for block in chosen for gpu in block.gpus)),
             to=dict(sorted(to.items())),
             key=_key(_jobs(chosen)),
         )
 
     def _placing(self, task: _Task) -> _Placing:
         """The nodes that have something free, but for the source."""
-        others = (node for node in self.nodes if node is not task.node and any(node.now))
-        return _Placing(free={node.name: [*node.now] for node in others}, left=self.left)
+        others = [node for node in self.nodes if node is not task.node and any(node.now)]
+        return _Placing(
+            free={node.name: [*node.now] for node in others},
+            places={node.name: node.places for node in others},
+            left=self.left,
+        )
 
 
 def _jobs(blocks: Iterable[_Block]) -> list[Movable]:

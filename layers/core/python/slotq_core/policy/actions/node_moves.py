@@ -15,19 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.actions.move_search import (
-    WHOLE,
-    Movable,
-    NodeGpus,
-    least_costly,
-)
+from slotq_core.policy.actions.move_search import Key, Movable, NodeGpus, least_costly
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.nodes.node_index import MayUse, NodeIndex
-from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.node_room import NodeRoom, held_by
 from slotq_core.policy.state.nodes.nodes import Nodes
-from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.plan_state import Destinations, PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import NOTHING_LEAVES, may_move_others
 
@@ -38,10 +34,8 @@ class NodeMoves:
 
     room: NodeRoom
     victims: tuple[Candidate, ...]
-    to: Mapping[str, NodeRoom]
-    """The destination of each, by job name."""
-    key: tuple[int, int, tuple[str, ...]]
-    """The sort key of harm. Smaller is better."""
+    to: Destinations
+    key: Key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,11 +55,12 @@ class NodeConsolidation:
         whether the job may run on a node."""
         if not pool.pool.consolidate or self.state.limits.over_own(job, pool.pool.name):
             return None
-        open_now = sum(room.open_now for room in index.rooms.values())
+        open_now = {name: sum(room.open_now) for name, room in index.rooms.items()}
+        in_all = sum(open_now.values())
         able: dict[str, Sequence[Candidate]] = {}
         for room in index.rooms.values():
             missing = job.gpus - room.left(job)
-            if missing > open_now - room.open_now or not room.candidates:
+            if missing > in_all - open_now[room.name] or not room.candidates:
                 continue
             if not (room.ready and room.outlasts(job) and may_use(room)):
                 continue
@@ -124,53 +119,46 @@ class NodeConsolidation:
 
 
 def _best(
-    job: Job, index: NodeIndex, able: Mapping[str, Sequence[Candidate]], gpus: int | None
+    job: Job, index: NodeIndex, able: Mapping[str, Sequence[Candidate]], gpus: Gpus | None
 ) -> NodeMoves | None:
     """The least costly moves of these candidates, by node. `gpus`: None if the node must be
     empty."""
     aging = [room for room in index.rooms.values() if room.is_aging]
     nodes = [
-        _in_hundredths(room, job, able.get(room.name), aging)
+        _as_gpus(room, job, able.get(room.name), aging)
         for room in index.rooms.values()
         if room.name in able or (room.open_now and not room.empty)
     ]
-    found = least_costly(nodes, None if gpus is None else gpus * WHOLE)
+    found = least_costly(nodes, gpus)
     if found is None:
         return None
     return NodeMoves(
         room=index.rooms[found.source],
         victims=tuple(c for c in able[found.source] if c.name in found.to),
-        to={name: index.rooms[to.node] for name, to in found.to.items()},
+        to={name: (index.rooms[to.node], to.gpus) for name, to in found.to.items()},
         key=found.key,
     )
 
 
-def _in_hundredths(
+def _as_gpus(
     room: NodeRoom, job: Job, able: Sequence[Candidate] | None, aging: Sequence[NodeRoom]
 ) -> NodeGpus:
-    """The node's GPUs as amounts. `able`: the jobs that may move for the waiting one; None: no room
-    is made here. `aging`: the nodes that may not last for a job."""
-    movable = tuple(
-        Movable(
-            name=candidate.name,
-            amount=candidate.slots * WHOLE,
-            gpus=moving.attempt.gpu_ids if moving.attempt else (),
-            cost=candidate.lost,
-            barred=frozenset(at.name for at in aging if not at.outlasts(moving)),
-        )
-        for candidate in able or ()
-        for moving in candidate.jobs
-    )
-    taken = {gpu for moving in movable for gpu in moving.gpus}
-    others = [gpu for gpu in range(room.gpus) if gpu not in taken]
-
-    def amounts(count: int) -> tuple[int, ...]:
-        free = {*others[: max(0, count)]}
-        return tuple(WHOLE if gpu in free else 0 for gpu in range(room.gpus))
-
+    """The node for the search. `able`: the jobs that may move for the waiting one; None: no room is
+    made here. `aging`: the nodes that may not last for a job."""
     return NodeGpus(
         name=room.name,
-        now=amounts(0 if room.empty else room.open_now),
-        soon=() if able is None else amounts(room.left(job)),
-        movable=movable,
+        now=() if room.empty else tuple(max(0, amount) for amount in room.open_now),
+        soon=() if able is None else room.open_to(job),
+        movable=tuple(
+            Movable(
+                name=candidate.name,
+                amount=moving.gpus,
+                gpus=tuple(held_by(candidate)),
+                cost=candidate.lost,
+                barred=frozenset(at.name for at in aging if not at.outlasts(moving)),
+            )
+            for candidate in able or ()
+            for moving in candidate.jobs
+        ),
+        places=room.places - len(room.claims),
     )

@@ -39,6 +39,9 @@ from slotq_core.policy.state.running_jobs import RunningJobs
 Moved = tuple[tuple[Job, Claim], ...]
 """Jobs that move, each with the claim to its destination."""
 
+Destinations = Mapping[str, tuple[NodeRoom, tuple[int, ...]]]
+"""By job that moves, the node to which it moves, and its GPUs there."""
+
 
 class Loss(NamedTuple):
     """A job that loses the slots which this plan gave it."""
@@ -203,7 +206,7 @@ class PlanState:
         room: NodeRoom,
         why: Reason,
         victims: Sequence[Candidate] = (),
-        to: Mapping[str, NodeRoom] | None = None,
+        to: Destinations | None = None,
     ) -> None:
         """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
         victims. `to`: the nodes that they move to, by job name; None: they do not move."""
@@ -231,9 +234,7 @@ class PlanState:
         slots in this plan loses its start instead."""
         return tuple(job for job, pool in places if self._evict(job, pool))
 
-    def empty(
-        self, room: NodeRoom, victims: Sequence[Candidate], to: Mapping[str, NodeRoom]
-    ) -> Moved:
+    def empty(self, room: NodeRoom, victims: Sequence[Candidate], to: Destinations) -> Moved:
         """Move all jobs of a node to others, so that its instance comes free."""
         assert self.nodes is not None
         shown, pool = self.nodes.as_jobs[room.pool, room.name], room.pool
@@ -263,14 +264,14 @@ class PlanState:
             self.decided.drop(waiting)
         return waiting.claim is not None
 
-    def _moved(self, jobs: Iterable[Job], to: Mapping[str, NodeRoom]) -> Moved:
+    def _moved(self, jobs: Iterable[Job], to: Destinations) -> Moved:
         """Keep GPUs of other nodes for jobs that move there. The limits count them as before."""
         assert self.nodes is not None
         nodes, rooms = self.nodes, self.rooms
         return tuple(
-            (job, nodes.move(job, room, rooms[room.pool]))
+            (job, nodes.move(job, room, ids, rooms[room.pool]))
             for job in jobs
-            for room in [to[job.name]]
+            for room, ids in [to[job.name]]
         )
 
     def _evict(self, victim: Job, pool: str) -> bool:

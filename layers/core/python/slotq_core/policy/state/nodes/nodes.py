@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.pools import Pool, gpus_of
+from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
@@ -71,7 +72,7 @@ class Nodes:
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
         kept = self.pools.get(pool)
-        return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+        return bool(job.gpus and job.tenant and kept and job.gpus <= gpu_room(kept))
 
     def starts_for(self, job: Job, pool: str) -> bool:
         """Whether a node starts for the job in this pool, if it gets an instance there."""
@@ -158,7 +159,7 @@ class Nodes:
             number += 1
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
-        gpus = max(job.gpus, gpus_of(kept))
+        gpus = max(-(-job.gpus // WHOLE), gpus_of(kept))
         room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
         self._journal.record(Nodes._leave, self, room)
@@ -173,10 +174,10 @@ class Nodes:
         room.evict(victims)
         index.put(room)
 
-    def move(self, job: Job, room: NodeRoom, pool: PoolRoom) -> Claim:
+    def move(self, job: Job, room: NodeRoom, ids: tuple[int, ...], pool: PoolRoom) -> Claim:
         """Keep GPUs of the node for a running job that moves there. Return its claim to them."""
         index = self._changing(room)
-        room.keep(job)
+        room.keep(job, ids)
         index.put(room)
         self.guard(room, pool)
         counted = (job.admitted_class or job.priority_class) if job.auto else ""
@@ -186,7 +187,8 @@ class Nodes:
         return Claim(
             pool=room.pool,
             node=room.name,
-            amount=Demand(gpus=job.gpus),
+            gpu_ids=room.bound[job.name],
+            amount=NOTHING,
             since=self._now,
             priority_class=priority_class,
         )
