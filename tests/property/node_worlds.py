@@ -19,7 +19,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
-from slotq_core.policy.plan import EndNode, Evict, Plan, StartNode
+from slotq_core.policy.plan import EndNode, Evict, Move, Plan, StartNode
 
 TICK = 10_000
 """The time between two plans (ms)."""
@@ -64,7 +64,7 @@ class World:
             self.jobs |= {after.name: after for _, after in steps(decision, by_name, self.now)}
             if isinstance(decision, StartNode):
                 self._begin(decision)
-            ended = decision.nodes if isinstance(decision, Evict) else ()
+            ended = decision.nodes if isinstance(decision, Evict | Move) else ()
             ended = (decision.node,) if isinstance(decision, EndNode) else ended
             for node in ended:
                 key = node.pool, node.name

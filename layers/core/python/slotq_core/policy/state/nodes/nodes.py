@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
@@ -62,6 +63,9 @@ class Nodes:
         for key, found in self.found.items():
             self._enter(self._opened(found, {p.name: p for p in snapshot.pools}[key[0]]))
         self._names = {pool: {name for of, name in self.found if of == pool} for pool in self.pools}
+        for job in snapshot.active:  # A job that moves to a node that is gone.
+            if job.claim and job.claim.node and job.claim.pool in self._names:
+                self._names[job.claim.pool].add(job.claim.node)
         self.begun: dict[str, NodeRoom] = {}
         """The nodes that this plan starts, or will once they have an instance, by job."""
 
@@ -85,6 +89,10 @@ class Nodes:
         return (
             of.tenant if kept and kept.nodes and kept.nodes.shared else f"{of.tenant} {of.project}"
         )
+
+    def of_pool(self, pool: str) -> list[NodeIndex]:
+        """The nodes of the pool, by tenant."""
+        return [index for (_, name), index in sorted(self._tenants.items()) if name == pool]
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -174,6 +182,15 @@ class Nodes:
         index = self._changing(room)
         room.evict(victims)
         index.put(room)
+
+    def move(self, job: Job, room: NodeRoom, ids: tuple[int, ...], pool: PoolRoom) -> Claim:
+        """Keep GPUs of the node for a running job that moves there. Return its claim to them."""
+        index = self._changing(room)
+        room.keep(job, ids)
+        index.put(room)
+        self.guard(room, pool)
+        counted = (job.admitted_class or job.priority_class) if job.auto else ""
+        return copied(self.claim(job, room, counted), moved=True)
 
     def claim(self, job: Job, room: NodeRoom, priority_class: str) -> Claim:
         return Claim(
