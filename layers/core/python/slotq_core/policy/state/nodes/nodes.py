@@ -18,6 +18,7 @@ from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
