@@ -9,7 +9,7 @@ from typing import ClassVar
 WITHIN_SHARES_START = "other projects still start jobs there within their fair shares"
 """The starts that a drain for a job beyond its project's fair share allows, in words."""
 
-Number = str | bool | int | tuple[str, ...] | dict[str, int] | None
+Number = str | bool | int | float | tuple[str, ...] | dict[str, int] | None
 """The value of a reason's field."""
 
 
@@ -45,14 +45,14 @@ NO_SHARE = "a quota or a weight gives it one; until then it starts where others 
 """Advice to a project without a share."""
 
 
-def share_used(project: str, used: int, share: int, resource: str, *, quota: int = 0) -> str:
+def share_used(project: str, used: float, share: float, resource: str, *, quota: float = 0) -> str:
     """How much a project uses of its fair share, in words."""
     if not share and not quota:
         return f"project {project} has no share here: {NO_SHARE}"
     return f"project {project} uses {units(used, resource)} of its fair share {share}"
 
 
-def in_slots(n: int) -> str:
+def in_slots(n: float) -> str:
     return units(n, "slots")
 
 
@@ -60,7 +60,7 @@ def in_jobs(n: int) -> str:
     return units(n, "jobs")
 
 
-def units(n: int, resource: str) -> str:
+def units(n: float, resource: str) -> str:
     """`1 slot`, `2 slots`."""
     return f"{n} {resource.removesuffix('s') if n == 1 else resource}"
 

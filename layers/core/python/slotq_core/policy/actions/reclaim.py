@@ -50,8 +50,15 @@ class Reclaims:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`. `once_started`: as the next plan would find
         it, for which all that this plan has started runs."""
-        of = self.state.accounts.of
-        able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
+        of, shared = self.state.accounts.of, self.state.accounts.shared
+        able = [
+            room
+            for room in rooms
+            if may_reclaim(
+                job.demand if shared is None else shared.of(job, room.pool.name),
+                of(job, room.pool.name),
+            )
+        ]
         searches = [
             _InPool(job, room, self, set(spare), once_started=once_started) for room in able
         ]
@@ -81,6 +88,9 @@ class _InPool:
         self._once_started = once_started
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
+        shared = self._accounts.shared
+        self._asked = job.demand if shared is None else shared.of(job, self._name)
+        """What the job counts in its accounts."""
         self._missing = NOTHING
         self._givers: dict[str, Chain] = {}
         """The accounts of the projects that hold more than they deserve here."""
@@ -160,7 +170,7 @@ class _InPool:
     def _brought_back(self, victims: Sequence[Candidate]) -> Candidate | None:
         """A victim whose project would take the slots back at once, or None: the reclaimer is above
         its own quota, and waiting jobs of that project are within theirs without the victims."""
-        if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
+        if not self.job.evictable or self._mine[0].in_quota(self._asked):
             return None
         left = self.room.left(self.job) + self._freed(victims) - self.job.demand
         for victim in reversed(victims):
@@ -168,8 +178,14 @@ class _InPool:
             gone = self._counted(other for other in victims if other.project == victim.project)
             if theirs[0].over_quota(gone):
                 continue
-            back = self._state.waits(victim.project)
-            in_quota = (job for job in back if theirs[0].in_quota(job.demand - gone))
+            back, shared = self._state.waits(victim.project), self._accounts.shared
+            in_quota = (
+                job
+                for job in back
+                if theirs[0].in_quota(
+                    (job.demand if shared is None else shared.of(job, self._name)) - gone
+                )
+            )
             if any(self._takes_back(job, theirs, left) for job in in_quota):
                 return victim
         return None
@@ -202,7 +218,7 @@ class _InPool:
 
     def _taking(self, victims: Iterable[Candidate]) -> Taking:
         """The reclaim with these victims gone."""
-        taking = Taking(self.job, self._mine)
+        taking = Taking(self._asked, self._mine)
         for victim in victims:
             counted = self._accounts.scopes.counted(victim, self._name)
             taking.lose(counted, self._givers[victim.project])
@@ -215,7 +231,7 @@ class _InPool:
         enough: Callable[[Sequence[Candidate]], bool],
     ) -> tuple[Candidate, ...] | None:
         """ "The most over-served project gives first, one victim at a time." """
-        taking, taken = Taking(self.job, self._mine), list[Candidate]()
+        taking, taken = Taking(self._asked, self._mine), list[Candidate]()
         left = dict(chains)
         coming: dict[str, Iterator[Candidate]] = {}
         while not enough(taken):

@@ -89,22 +89,23 @@ class AppliedView(BaseModel):
 
 
 class ShareStatusView(BaseModel):
-    """The amounts of one resource that a project deserves, holds and waits for."""
+    """The amounts of one resource that a project deserves, holds and waits for. Where projects
+    share nodes, they may be parts of units."""
 
     pool: str
     """The pool where the quota counts; empty: all pools together."""
     resource: str
-    quota: int
-    share: int
+    quota: int | float
+    share: int | float
     """The fair share now."""
-    limit: int | None
-    held: int
+    limit: int | float | None
+    held: int | float
     """Held by jobs that go on."""
-    stopping: int
+    stopping: int | float
     """Held by jobs that are being stopped."""
-    waiting: int
+    waiting: int | float
     """Asked for by waiting jobs, at most what the pools have."""
-    over_quota: int
+    over_quota: int | float
     """The part of `held` above the quota."""
 
 
