@@ -33,6 +33,8 @@ class World:
     jobs: dict[str, Job]
     left: dict[str, int]
     """By job, for how many more ticks it runs."""
+    comes: dict[str, int] = field(default_factory=dict)
+    """By job, when it comes (ms), if it does not wait from the beginning."""
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
     generation: int = 0
     now: int = 1_000_000
@@ -50,7 +52,9 @@ class World:
             projects=self.projects,
             nodes=tuple(nodes),
             active=tuple(job for job in jobs if job.active),
-            waiting=tuple(job for job in jobs if job.waits),
+            waiting=tuple(
+                job for job in jobs if job.waits and self.comes.get(job.name, 0) <= self.now
+            ),
         )
 
     def carry_out(self, planned: Plan) -> None:
@@ -114,7 +118,7 @@ class World:
             generation=self.generation,
             state=NodeState.STARTING,
             tenant=start.job.tenant,
-            project=start.job.project,
+            project="" if self._is_shared(start.pool) else start.job.project,
             contents=Demand(gpus=GPUS),
             training_job=start.name,
             token="",
@@ -122,6 +126,9 @@ class World:
             started_at=self.now,
             created=True,
         )
+
+    def _is_shared(self, pool: str) -> bool:
+        return any(kept.name == pool and kept.nodes and kept.nodes.shared for kept in self.pools)
 
     @staticmethod
     def _is_on(job: Job, node: Node) -> bool:
@@ -156,8 +163,15 @@ class World:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = False) -> World:
-    """Nothing runs yet: what a few ticks make of it is the world to look at."""
+def worlds(
+    draw: st.DrawFn,
+    *,
+    with_projects: bool = False,
+    with_limits: bool = False,
+    shared: bool = False,
+) -> World:
+    """Nothing runs yet: what a few ticks make of it is the world to look at. `shared`: projects
+    share the nodes of each pool."""
     pools = tuple(
         Pool(
             name=name,
@@ -168,12 +182,15 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
             reserve_after=draw(st.sampled_from([None, None, 0, 30_000])),
         )
         for name, rules in [
-            ("p", NodeRules(gpus=GPUS, keep=draw(st.sampled_from([20_000, 50_000])))),
-            ("q", draw(st.sampled_from([None, NodeRules(gpus=GPUS, keep=30_000)]))),
+            (
+                "p",
+                NodeRules(gpus=GPUS, keep=draw(st.sampled_from([20_000, 50_000])), shared=shared),
+            ),
+            ("q", draw(st.sampled_from([None, NodeRules(gpus=GPUS, keep=30_000, shared=shared)]))),
         ][: draw(st.integers(1, 2))]
     )
     projects: tuple[Project, ...] = ()
-    if with_projects or with_limits:
+    if with_projects or with_limits or shared:
         quota = partial(draw, st.integers(0, 2))
         limits = st.sampled_from([{}, {EVERYWHERE: {"slots": 1}}, {EVERYWHERE: {"slots": 2}}])
         projects = tuple(
@@ -181,19 +198,34 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
                 name=name,
                 quota={EVERYWHERE: Demand(slots=quota())},
                 limit=draw(limits) if with_limits else {},
+                over_quota=draw(st.sampled_from([True, True, False])) if shared else True,
             )
-            for name in "ab"
+            for name in ("abc" if shared else "ab")
         )
     jobs = [
-        draw(_job(f"j{n:02}", [pool.name for pool in pools], projects=projects))
+        draw(_job(f"j{n:02}", [pool.name for pool in pools], projects=projects, shared=shared))
         for n in range(draw(st.integers(1, 14)))
     ]
     left = {job.name: draw(st.sampled_from([1, 2, 3, 5])) for job in jobs}
-    return World(pools=pools, projects=projects, jobs={job.name: job for job in jobs}, left=left)
+    ticks = st.sampled_from([0, 0, 1, 2, 4])
+    return World(
+        pools=pools,
+        projects=projects,
+        jobs={job.name: job for job in jobs},
+        left=left,
+        comes={job.name: World.now + TICK * draw(ticks) for job in jobs} if shared else {},
+    )
 
 
 @st.composite
-def _job(draw: st.DrawFn, name: str, pools: list[str], *, projects: tuple[Project, ...]) -> Job:
+def _job(
+    draw: st.DrawFn,
+    name: str,
+    pools: list[str],
+    *,
+    projects: tuple[Project, ...],
+    shared: bool = False,
+) -> Job:
     gpus = draw(st.sampled_from([0, 1, 1, 2, 3, 4]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
@@ -205,7 +237,7 @@ def _job(draw: st.DrawFn, name: str, pools: list[str], *, projects: tuple[Projec
         demand=Demand(slots=1 if gpus else draw(st.integers(1, 2))),
         pools=tuple(draw(st.permutations(pools))[: draw(st.integers(1, len(pools)))]),
         gpus=gpus,
-        tenant=f"{project}{role}" if gpus else "",
+        tenant=f"{'' if shared else project}{role}" if gpus else "",
         project=project,
         preemptible=draw(st.sampled_from([True, True, True, False])),
     )

@@ -23,7 +23,8 @@ def run(world: World) -> list[Plan]:
     for _ in range(MOST_TICKS):
         made += world.settle()
         world.check()
-        if not world.nodes and not any(job.active for job in world.jobs.values()):
+        has_come = all(at <= world.now for at in world.comes.values())
+        if has_come and not world.nodes and not any(job.active for job in world.jobs.values()):
             break
         world.tick()
         world.check()
@@ -46,6 +47,21 @@ def test_every_job_runs_to_its_end_and_no_gpu_is_given_twice(world: World) -> No
 @given(worlds(with_projects=True))
 def test_the_same_holds_between_projects(world: World) -> None:
     run(world)
+
+
+@given(worlds(shared=True))
+def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: World) -> None:
+    """Nothing is evicted, and no node ended, unless the job for whose sake then starts; no two jobs
+    evict each other in turn, since the world comes to rest."""
+    evicted_for: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for.add(each.beneficiary.name)
+            elif isinstance(each, Start):
+                started.add(each.job.name)
+    assert evicted_for <= started
 
 
 @given(worlds(with_limits=True))

@@ -1,9 +1,14 @@
 """Victims on one node, for a job of its tenant.
 
-"Jobs of strictly lower rank of the same project", on one node, the least harm over all nodes.
+"Jobs of strictly lower rank of the same project", on one node, the least harm over all nodes. Where
+projects share the node, what the job takes beyond its project's fair share has to come from these
+(`Shares.beyond`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import methodcaller
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -22,10 +27,16 @@ least harm."""
 Victims = tuple[NodeRoom, tuple[Candidate, ...]]
 
 
-def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: int = 0) -> Victims | None:
+def least_harmful(
+    index: NodeIndex,
+    job: Job,
+    pool: PoolRoom,
+    at_least: int = 0,
+    besides: Sequence[Shortfall] = (),
+) -> Victims | None:
     """The node, and its jobs to evict, with the least harm that makes room for the job; None if no
     node can. `pool`: the pool of these nodes. `at_least`: the GPUs that they must give in any
-    case."""
+    case. `besides`: what else they must give."""
     own, able = rank(job), index.with_candidates()
     if not able:
         return None
@@ -35,7 +46,7 @@ def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: int = 0)
     for room in able:
         if room.candidates[0].rank >= own or compared == MOST_NODES:
             break
-        victims = _victims_on(room, job, at_least)
+        victims = _victims_on(room, job, at_least, besides)
         if victims:
             compared += 1
             harm = Eviction(room=pool, victims=victims).harm(base)
@@ -44,20 +55,19 @@ def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: int = 0)
     return best
 
 
-def _victims_on(room: NodeRoom, job: Job, at_least: int) -> tuple[Candidate, ...]:
+def _victims_on(
+    room: NodeRoom, job: Job, at_least: int, besides: Sequence[Shortfall]
+) -> tuple[Candidate, ...]:
     """The jobs to evict on this node; empty: they are not enough, or none is needed."""
     missing = max(at_least, job.gpus - room.left(job))
     candidates = room.gives(job)
-    if missing <= 0 or not room.ready or not room.outlasts(job):
+    lacks = Shortfall(Demand(gpus=max(0, missing)), methodcaller("frees", room.pool))
+    shortfalls = Shortfalls(lacks, *besides)
+    if not shortfalls.amounts or not room.ready or not room.outlasts(job):
         return ()
-    if sum(c.slots for c in candidates) < missing:
+    if not lacks.can_be_met_by(candidates):
         return ()
-    shortfalls = Shortfalls(Shortfall(missing=Demand(gpus=missing), gives=_gpus))
     chosen = one_by_one(candidates, shortfalls)
     if chosen is None:
         return ()
     return better(chosen, candidates, shortfalls, candidates[0].rank)
-
-
-def _gpus(candidate: Candidate) -> Demand:
-    return Demand(gpus=candidate.slots)

@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import attrgetter, methodcaller
+from typing import Protocol
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank
@@ -60,29 +62,52 @@ class Reclaims:
             )
         ]
         searches = [
-            _InPool(job, room, self, set(spare), once_started=once_started) for room in able
+            (room, Search(job, room, self.state, set(spare), once_started=once_started))
+            for room in able
         ]
-        found = [(search, victims) for search in searches if (victims := search.victims())]
+        found = [
+            (room, search, victims) for room, search in searches if (victims := search.victims())
+        ]
         if not found:
             return None
-        base = min(search.lowest_rank() for search, _ in found)
+        base = min(search.lowest_rank() for _, search, _ in found)
         return least_harm(
             [
-                Eviction(room=search.room, victims=search.better(victims, base))
-                for search, victims in found
+                Eviction(room=room, victims=search.better(victims, base))
+                for room, search, victims in found
             ],
             base,
         )
 
 
-class _InPool:
-    """The search for what one job may reclaim in one pool, within its project's share."""
+class Holders(Protocol):
+    """The candidates in one place by project, as `PoolJobs` has them."""
+
+    def projects(self) -> AbstractSet[str]: ...
+    def candidates(self, project: str) -> Sequence[Candidate]: ...
+    def candidates_once_started(self, project: str) -> Sequence[Candidate]: ...
+
+
+class Place(Protocol):
+    """A pool, or a node there, where a job may reclaim."""
+
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def jobs(self) -> Holders: ...
+    def missing(self, job: Job) -> Demand: ...
+    def left(self, job: Job) -> Demand: ...
+
+
+class Search:
+    """The search for what one job may reclaim in one pool or on one node, within its project's
+    share."""
 
     def __init__(
-        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], *, once_started: bool
+        self, job: Job, room: Place, state: PlanState, spare: set[str], *, once_started: bool
     ) -> None:
-        self.job, self.room, self._state = job, room, reclaims.state
-        self._accounts = reclaims.state.accounts
+        self.job, self.room, self._state = job, room, state
+        self._accounts = state.accounts
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
         self._once_started = once_started

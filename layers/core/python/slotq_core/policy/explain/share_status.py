@@ -1,18 +1,26 @@
 """The share status of projects and departments: what each deserves, holds and waits for.
 
+Where projects share nodes, amounts may be parts of units.
+
 See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.projects import Department, ShareStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.explain.waiting import in_units
+from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.budgets import Budgets
+
+HeldAmounts = Mapping[str, Mapping[str, Mapping[str, int | float]]]
+"""By project, pool and resource."""
 
 
 def share_statuses(snapshot: Snapshot, now: int) -> list[ShareStatus]:
@@ -24,6 +32,27 @@ def share_statuses(snapshot: Snapshot, now: int) -> list[ShareStatus]:
         for account, scope in accounts.everyone()
         for status in _statuses(account, scope, units)
     ]
+
+
+def held_amounts(snapshot: Snapshot, now: int) -> HeldAmounts:
+    """Return what the active jobs of each project hold in each pool, as quotas count them: a node
+    counts whole for its project, and where projects share it each job by itself. `now`: ms."""
+    nodes = Nodes(snapshot, now, Journal())
+    shared = nodes.shared
+    seen = shared.seen(nodes.as_seen)
+    held: dict[str, dict[str, Demand]] = {}
+    for job in seen.active:
+        of_project = held.setdefault(job.project, {})
+        for pool, demand in job.holds:
+            amount = demand * shared.per if job.parts else shared.of(job, pool)
+            of_project[pool] = of_project.get(pool, NOTHING) + amount
+    return {
+        project: {
+            pool: {name: shared.in_units(parts) for name, parts in amount.items()}
+            for pool, amount in pools.items()
+        }
+        for project, pools in held.items()
+    }
 
 
 def _statuses(account: Account, scope: str, units: Callable[[int], float]) -> Iterator[ShareStatus]:

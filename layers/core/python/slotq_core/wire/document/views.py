@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.demand import Demand
 from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.model.sharing import Settings
 from slotq_core.timestamps import iso, seconds
@@ -128,8 +127,8 @@ class ProjectView(BaseModel):
     name: str
     project: Document
     """The project's entry in the document."""
-    used: dict[str, dict[str, int]]
-    """The amounts that its jobs hold, by pool."""
+    used: dict[str, dict[str, int | float]]
+    """The amounts that its jobs hold, by pool, as quotas count them."""
     standings: list[ShareStatusView]
     """By pool, where quotas are by pool, and resource."""
     budget: BudgetView | None = None
@@ -224,7 +223,7 @@ def applied_view(
 
 def projects_view(
     settings: Settings,
-    used: Mapping[str, Mapping[str, Demand]],
+    used: Mapping[str, Mapping[str, Mapping[str, int | float]]],
     standings: Iterable[ShareStatus],
     budgets: Mapping[str, BudgetStatus] = NO_BUDGETS,
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.policy.order import Rank, outranks, rank
@@ -144,14 +145,22 @@ class NodeRoom:
         return sum(job.gpus for job in jobs)
 
 
-def candidate_on(job: Job, room: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
-    """A job on a node as a candidate: it frees its GPUs there, and loses its part of the node's
-    time."""
+class NodeCandidate(Candidate):
+    """A job on a node as a candidate: it frees its GPUs there."""
+
+    __slots__ = ()
+
+    def frees(self, pool: str) -> Demand:
+        return Demand(gpus=self.slots) if pool in self.pools else NOTHING
+
+
+def candidate_on(job: Job, pool: str, gpus: int, rank_of: Rank, now: int) -> NodeCandidate:
+    """The candidate for a job on a node with so many GPUs. It loses its part of the node's time."""
     cost = unsaved(job, now)
-    return Candidate(
+    return NodeCandidate(
         name=job.name,
         gang=False,
-        places=((job, room),),
+        places=((job, pool),),
         rank=rank_of,
         entry_time=job.entry_time,
         unsaved=cost,
