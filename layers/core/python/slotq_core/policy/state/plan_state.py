@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
@@ -200,7 +201,12 @@ class PlanState:
         self.decided.decide(job.name, start)
 
     def hold_on(
-        self, job: Job, room: NodeRoom, why: Reason, victims: Sequence[Candidate] = ()
+        self,
+        job: Job,
+        room: NodeRoom,
+        why: Reason,
+        victims: Sequence[Candidate] = (),
+        cause: StopCause = StopCause.EVICTED,
     ) -> None:
         """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
         victims."""
@@ -219,8 +225,11 @@ class PlanState:
                     beneficiary=self.waiting[job.name],
                     victims=tuple(victim.jobs[0] for victim in victims),
                     claim=self.nodes.claim(job, room, counted),
+                    cause=cause,
                 ),
             )
+            if cause is StopCause.YIELDED:
+                self.decided.has_yielded(victim.jobs[0] for victim in victims)
 
     def _stop_on(self, room: NodeRoom, victims: Iterable[Job]) -> None:
         """Note in quotas and limits that these jobs on the node stop."""

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import NodeComing
 from slotq_core.policy.actions.node_reclaim import least_harmful_reclaim, may_reclaim_on
+from slotq_core.policy.actions.node_slices import NodeSlices
 from slotq_core.policy.actions.node_victims import Victims, least_harmful
 from slotq_core.policy.actions.victims import Shortfall
 from slotq_core.policy.order import rank
@@ -36,7 +38,10 @@ def take_turn_on_nodes(steps: Steps, job: Job) -> bool:
     rooms = steps.state.rooms_of(job)
     assert steps.state.nodes is not None
     turn = NodeTurn(steps, job, rooms, steps.state.nodes)
-    return turn.served() or blocked(steps, job, rooms)
+    if turn.served():
+        return True
+    turn.wake()
+    return blocked(steps, job, rooms)
 
 
 class NodeTurn:
@@ -76,7 +81,7 @@ class NodeTurn:
             if index.may_hold(self._job.gpus) or index.claimed:
                 return True
             able = index.with_candidates()
-            if able and able[0].candidates[0].rank < own:
+            if able and (pool.pool.time_slice is not None or able[0].candidates[0].rank < own):
                 return True
             if self._shares(pool) and may_reclaim_on(self._state, self._job, pool.pool.name, index):
                 return True
@@ -167,8 +172,10 @@ class NodeTurn:
             steps.consolidate(job, able)
             or steps.reclaim(job, able)
             or steps.preempt(job, self._eligible.admitting(job, rooms))
-            or steps.take_turn(job, rooms)
         )
+        if not served and self._took_turn_on_nodes():
+            return True
+        served = served or steps.take_turn(job, rooms)
         return served and self._begun()
 
     def _reclaimed_on_nodes(self) -> bool:
@@ -189,9 +196,31 @@ class NodeTurn:
                 return self._evict_on(found, pool)
         return False
 
-    def _evict_on(self, found: Victims, pool: PoolRoom) -> bool:
+    def _took_turn_on_nodes(self) -> bool:
+        """Take GPUs of jobs on one node whose time slice is over."""
+        for pool, index in self._indexes:
+            besides = self._besides(pool) if self._shares(pool) else ()
+            found = self._slices().find(pool, index, self._over_limits(pool), besides)
+            if found is not None and self._stays_evictable(found[0], pool):
+                return self._evict_on(found, pool, StopCause.YIELDED)
+        return False
+
+    def wake(self) -> None:
+        """Bring `wake_at` forward to the next end of a slice or a `min_runtime` on these nodes."""
+        decided, now = self._state.decided, self._state.now
+        for pool, index in self._indexes:
+            decided.wake(self._slices().ends_to_come(pool, index), now)
+            decided.wake([self._nodes.protected_until], now)
+
+    def _slices(self) -> NodeSlices:
+        slices, now = self._steps.rules.slices, self._state.now
+        return NodeSlices(slices=slices, nodes=self._nodes, job=self._job, now=now)
+
+    def _evict_on(
+        self, found: Victims, pool: PoolRoom, cause: StopCause = StopCause.EVICTED
+    ) -> bool:
         room, victims = found
-        self._state.hold_on(self._job, room, self._why(room), victims)
+        self._state.hold_on(self._job, room, self._why(room), victims, cause)
         self._nodes.guard(room, pool)
         return True
 

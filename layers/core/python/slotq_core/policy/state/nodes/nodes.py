@@ -65,6 +65,10 @@ class Nodes:
         self._names = {pool: {name for of, name in self.found if of == pool} for pool in self.pools}
         self.begun: dict[str, NodeRoom] = {}
         """The nodes that this plan starts, or will once they have an instance, by job."""
+        self.placed: list[tuple[Job, str]] = []
+        """The jobs that this plan has given GPUs, or that wait for some, each with its pool."""
+        self.gone: set[str] = set()
+        """The jobs that this plan evicts from nodes which stay."""
 
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
@@ -116,6 +120,7 @@ class Nodes:
         """Count the job in its user's limits, and the node for its project from the first job on;
         where projects share the node, the job's own amount. For others the node is no candidate any
         more in this plan. `promised`: the job only waits for the node."""
+        self._journal.append(self.placed, (job, room.pool))
         if self.shared.are_in(room.pool) and not room.empty:
             accounts.take(job, room.pool, promised=promised)
         elif room.empty:
@@ -166,13 +171,16 @@ class Nodes:
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
+        self._journal.append(self.placed, (job, room.pool))
         self._journal.put(self.begun, job.name, room)
         return room
 
     def evict(self, room: NodeRoom, victims: Iterable[Candidate]) -> None:
         """Evict jobs on the node for another one there."""
-        index = self._changing(room)
-        room.evict(victims)
+        index, stopped = self._changing(room), [*victims]
+        room.evict(stopped)
+        for victim in stopped:
+            self._journal.add(self.gone, victim.name)
         index.put(room)
 
     def claim(self, job: Job, room: NodeRoom, priority_class: str) -> Claim:
