@@ -14,9 +14,11 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.policy.order import after_yield
 from slotq_core.policy.plan import EndNode, Evict, Plan, StartNode
 
 TICK = 10_000
@@ -38,6 +40,7 @@ class World:
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
     generation: int = 0
     now: int = 1_000_000
+    yields: tuple[Yielded, ...] = ()
     begun: int = 0
     """The nodes started so far."""
 
@@ -50,6 +53,7 @@ class World:
         return Snapshot(
             pools=tuple(pools),
             projects=self.projects,
+            yields=self.yields,
             nodes=tuple(nodes),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(
@@ -61,7 +65,9 @@ class World:
         """Commit the decisions."""
         by_name = {pool.name: pool for pool in self.pools}
         for decision in planned.decisions:
-            self.jobs |= {after.name: after for _, after in steps(decision, by_name, self.now)}
+            for _, after in steps(decision, by_name, self.now):
+                self.yields = after_yield(self.yields, self.jobs[after.name], after)
+                self.jobs[after.name] = after
             if isinstance(decision, StartNode):
                 self._begin(decision)
             ended = decision.nodes if isinstance(decision, Evict) else ()
@@ -169,9 +175,10 @@ def worlds(
     with_projects: bool = False,
     with_limits: bool = False,
     shared: bool = False,
+    sliced: bool = False,
 ) -> World:
     """Nothing runs yet: what a few ticks make of it is the world to look at. `shared`: projects
-    share the nodes of each pool."""
+    share the nodes of each pool. `sliced`: users take turns."""
     pools = tuple(
         Pool(
             name=name,
@@ -180,6 +187,7 @@ def worlds(
             nodes=rules,
             min_runtime=draw(st.sampled_from([0, 0, 0, 25_000])),
             reserve_after=draw(st.sampled_from([None, None, 0, 30_000])),
+            time_slice=draw(st.sampled_from([15_000, 25_000])) if sliced else None,
         )
         for name, rules in [
             (
@@ -206,6 +214,9 @@ def worlds(
         draw(_job(f"j{n:02}", [pool.name for pool in pools], projects=projects, shared=shared))
         for n in range(draw(st.integers(1, 14)))
     ]
+    if sliced:
+        users = st.sampled_from(["ann", "bob", "cyd"])
+        jobs = [replace(job, person=draw(users), priority=job.priority // 3) for job in jobs]
     left = {job.name: draw(st.sampled_from([1, 2, 3, 5])) for job in jobs}
     ticks = st.sampled_from([0, 0, 1, 2, 4])
     return World(
@@ -213,7 +224,9 @@ def worlds(
         projects=projects,
         jobs={job.name: job for job in jobs},
         left=left,
-        comes={job.name: World.now + TICK * draw(ticks) for job in jobs} if shared else {},
+        comes={job.name: World.now + TICK * draw(ticks) for job in jobs}
+        if shared or sliced
+        else {},
     )
 
 

@@ -7,6 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.cycle import plan
@@ -62,6 +63,33 @@ def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: Wor
             elif isinstance(each, Start):
                 started.add(each.job.name)
     assert evicted_for <= started
+
+
+@given(worlds(sliced=True))
+def test_users_take_turns_on_nodes(world: World) -> None:
+    """Jobs yield on one node to another user's job of the same rank, past their slice, and it then
+    starts. The world comes to rest."""
+    yielded_to: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started.add(each.job.name)
+            elif isinstance(each, Evict) and each.cause is StopCause.YIELDED and each.claim.node:
+                yielded_to.add(each.beneficiary.name)
+                _check_a_turn(each, world)
+    assert yielded_to <= started
+
+
+def _check_a_turn(evict: Evict, world: World) -> None:
+    to, slices = evict.beneficiary, {pool.name: pool.time_slice for pool in world.pools}
+    for victim in evict.victims:
+        assert victim.attempt is not None and victim.attempt.running_since is not None
+        assert victim.attempt.node == evict.claim.node
+        assert victim.checkpoints and victim.evictable and victim.person != to.person
+        assert rank(victim) == rank(to) and victim.project == to.project
+        ran_for = evict.claim.since - victim.attempt.running_since
+        assert ran_for >= (slices[victim.attempt.pool] or 0)
 
 
 @given(worlds(with_limits=True))
