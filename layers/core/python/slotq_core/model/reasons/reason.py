@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import ClassVar
 
+from slotq_core.gpu_amounts import gpus_number
+
 WITHIN_SHARES_START = "other projects still start jobs there within their fair shares"
 """The starts that a drain for a job beyond its project's fair share allows, in words."""
 
@@ -30,8 +32,10 @@ class Reason:
         return f"{self.sentence()}. Also: {self.also.text()}" if self.also else self.sentence()
 
     def numbers(self) -> dict[str, Number]:
-        """The fields by name, for JSON, without the second cause."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "also"}
+        """The fields by name, for JSON, without the second cause. Amounts of GPUs are numbers of
+        GPUs."""
+        values = ((f, getattr(self, f.name)) for f in fields(self) if f.name != "also")
+        return {f.name: gpus_number(value) if f.type == "Gpus" else value for f, value in values}
 
 
 def kept_free(pool: str, project: str) -> str:

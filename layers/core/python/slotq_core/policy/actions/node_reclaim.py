@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.actions.node_victims import MOST_NODES, Victims
+from slotq_core.policy.actions.node_victims import MOST_NODES, Victims, Way, ways
 from slotq_core.policy.actions.reclaim import Search
-from slotq_core.policy.actions.victims import Eviction
-from slotq_core.policy.order import Rank
+from slotq_core.policy.actions.victims import Eviction, Shortfalls
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_room import NodeRoom
@@ -26,7 +25,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
 from slotq_core.policy.state.quotas.gate import givers
 
-Found = tuple[NodeRoom, "_OnNode", tuple[Candidate, ...]]
+Found = tuple[NodeRoom, tuple[Candidate, ...]]
 
 
 def may_reclaim_on(state: PlanState, job: Job, pool: str, index: NodeIndex) -> bool:
@@ -47,33 +46,37 @@ def least_harmful_reclaim(
     found = [*_found(state, job, pool, index)]
     if not found:
         return None
-    base: Rank = min(search.lowest_rank() for _, search, _ in found)
-    options = [(room, search.better(victims, base)) for room, search, victims in found]
-    return min(options, key=lambda option: Eviction(room=pool, victims=option[1]).harm(base))
+    base = min(victim.rank for _, victims in found for victim in victims)
+    return min(found, key=lambda option: Eviction(room=pool, victims=option[1]).harm(base))
 
 
 def _found(state: PlanState, job: Job, pool: PoolRoom, index: NodeIndex) -> Iterator[Found]:
-    """The first nodes that give enough, each with its search and victims."""
+    """The victims on the first nodes that give enough."""
     compared = 0
     for room in index.with_candidates():
         if compared == MOST_NODES:
             return
-        if not room.ready or not room.outlasts(job):
-            continue
-        search = _OnNode(job, _Place(pool.pool, room), state, set(), once_started=False)
-        victims = search.victims()
-        if victims:
-            compared += 1
-            yield room, search, victims
+        others = [candidate for candidate in room.candidates if candidate.project != job.project]
+        found = [
+            (room, way.single(victims))
+            for way in ways(room, job, others)
+            if (victims := _OnNode(job, pool.pool, state, way).victims())
+        ]
+        compared += bool(found)
+        yield from found
 
 
 class _Holders:
-    """The candidates on one node by project."""
+    """The candidates on one node that give what is missing, by project. Jobs of several projects
+    that share a GPU are none."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, way: Way) -> None:
         self._by_project: dict[str, list[Candidate]] = {}
-        for candidate in candidates:
-            self._by_project.setdefault(candidate.project, []).append(candidate)
+        shortfalls = Shortfalls(*way.missing)
+        for candidate in way.candidates:
+            projects = {job.project for job in candidate.jobs}
+            if len(projects) == 1 and any(shortfalls.contribution(candidate)):
+                self._by_project.setdefault(candidate.project, []).append(candidate)
 
     def projects(self) -> AbstractSet[str]:
         return self._by_project.keys()
@@ -86,21 +89,27 @@ class _Holders:
 
 
 class _Place:
-    """A node as the place of a reclaim. Amounts are GPUs."""
+    """A node as the place of a reclaim. What is missing there is not one amount."""
 
-    def __init__(self, pool: Pool, room: NodeRoom) -> None:
-        self.pool, self._room = pool, room
-        self.jobs = _Holders(room.candidates)
+    def __init__(self, pool: Pool, way: Way) -> None:
+        self.pool, self.jobs = pool, _Holders(way)
 
     def missing(self, job: Job) -> Demand:
-        return Demand(gpus=max(0, job.gpus - self._room.left(job)))
+        return NOTHING
 
     def left(self, job: Job) -> Demand:
-        return Demand(gpus=self._room.left(job))
+        return NOTHING
 
 
 class _OnNode(Search):
-    """The search on one node."""
+    """The search on one node, for one way to make room."""
+
+    def __init__(self, job: Job, pool: Pool, state: PlanState, way: Way) -> None:
+        super().__init__(job, _Place(pool, way), state, set(), once_started=False)
+        self._way = way
+
+    def _shortfalls(self, missing: Demand) -> Shortfalls:
+        return Shortfalls(*self._way.missing)
 
     def _takes_back(self, job: Job, theirs: Chain, left: Demand) -> bool:
         """Any waiting job of that project may: it might take an instance, or another node."""

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import methodcaller
 
-from slotq_core.model.demand import Demand
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.node_victims import Victims
+from slotq_core.policy.actions.node_victims import Victims, Way, ways
 from slotq_core.policy.actions.time_slice import TimeSlices, turn_order
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, spared
 from slotq_core.policy.order import rank
@@ -37,23 +36,25 @@ class NodeSlices:
     now: int
 
     def find(
-        self, pool: PoolRoom, index: NodeIndex, at_least: int, besides: Sequence[Shortfall]
+        self, pool: PoolRoom, index: NodeIndex, at_least: Gpus, besides: Sequence[Shortfall]
     ) -> Victims | None:
         """The node, and its jobs that yield, with the least harm; None if no node gives enough.
         `at_least`, `besides`: as in `least_harmful` (node_victims.py)."""
         if pool.pool.time_slice is None:
             return None
         able = [
-            (room, over) for room in index.with_candidates() if (over := self._over(room, pool))
+            (room, way)
+            for room in index.with_candidates()
+            if (over := self._over(room, pool))
+            for way in ways(room, self.job, over, at_least, besides)
         ]
         if not able:  # Counting the GPUs held costs more.
             return None
         mine = self._held(pool)[self.job.person]
         found = [
-            (room, chosen)
-            for room, over in able
-            if room.ready and room.outlasts(self.job)
-            if (chosen := self._yielding(over, pool, mine, self._lacks(room, at_least, besides)))
+            (room, way.single(chosen))
+            for room, way in able
+            if (chosen := self._yielding(way, pool, mine))
         ]
         own = rank(self.job)
         return min(
@@ -75,19 +76,13 @@ class NodeSlices:
         mine = held[self.job.person]
         return [end for other, end in ends if held[other.person] > mine]
 
-    def _lacks(self, room: NodeRoom, at_least: int, besides: Sequence[Shortfall]) -> Shortfalls:
-        """What jobs on this node must give."""
-        missing = max(0, at_least, self.job.gpus - room.left(self.job))
-        gives = methodcaller("frees", room.pool)
-        return Shortfalls(Shortfall(Demand(gpus=missing), gives), *besides)
-
-    def _yielding(
-        self, over: Sequence[Candidate], pool: PoolRoom, mine: int, shortfalls: Shortfalls
-    ) -> tuple[Candidate, ...]:
-        """Those of the candidates that yield; empty: they are not enough. `mine`: the GPUs of the
-        job's user."""
+    def _yielding(self, way: Way, pool: PoolRoom, mine: Gpus) -> tuple[Candidate, ...]:
+        """Those of the candidates that yield; empty: they are not enough. `mine`: what the job's
+        user has."""
+        shortfalls = Shortfalls(*way.missing)
         past = self._past_their_slice(pool)
-        chosen, options = list[Candidate](), [*over]
+        chosen = list[Candidate]()
+        options = [one for one in way.candidates if len({job.person for job in one.jobs}) == 1]
         while not shortfalls.met_by(chosen):
             options = [option for option in options if past[option.jobs[0].person] > mine]
             if not options:

@@ -228,11 +228,13 @@ def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
     pool = room.pool.name
     index = state.nodes.index(job, pool) if state.nodes else None
     free = [found.open_now for found in index.rooms.values()] if index else []
+    pieces = [amount for found in free for amount in found if amount > 0]
     return reasons.NoGpusFree(
         pool=pool,
         needed=job.gpus,
-        free=sum(free),
-        nodes=sum(amount > 0 for amount in free),
+        free=sum(pieces),
+        largest=max(pieces, default=0),
+        nodes=sum(sum(found) > 0 for found in free),
         instances=max(0, room.free_now.slots),
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
@@ -93,7 +94,7 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        if room is None or room.closed or room.left(self._job) < self._job.gpus:
+        if room is None or not room.may_claim(self._job, now=False):
             return True
         if self._nodes.shared.are_in(room.pool):
             return not self._state.limits.may_come_true(self._job, room.pool)
@@ -109,7 +110,7 @@ class NodeTurn:
         claimed = self._claimed()
         if claimed is not None:
             room: NodeRoom | None = claimed
-            is_free = claimed.ready and claimed.free >= self._job.gpus
+            is_free = claimed.may_claim(self._job, now=True)
             if not is_free or not self._is_within(self._state.rooms[claimed.pool]):
                 room = None
         else:
@@ -233,7 +234,7 @@ class NodeTurn:
             Shortfall(state.limits.over(job, name), counted),
         )
 
-    def _over_limits(self, pool: PoolRoom) -> int:
+    def _over_limits(self, pool: PoolRoom) -> Gpus:
         """The GPUs that jobs of the project must give under its limits before the job starts."""
         own, name = self._state.accounts.on_nodes.limits, pool.pool.name
         over = self._state.limits.over_own(self._job, name)
@@ -258,7 +259,7 @@ class NodeTurn:
             pool=room.pool,
             node=room.name,
             needed=self._job.gpus,
-            free=max(0, room.free),
-            coming=max(0, room.coming),
+            free=sum(amount for amount in room.free if amount > 0),
+            coming=sum(amount for amount in room.coming if amount > 0),
             ready=room.ready,
         )

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotq_core.model.demand import Demand
+from slotq_core.gpu_amounts import WHOLE
+from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.pools import Pool, gpus_of
+from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
@@ -73,7 +74,7 @@ class Nodes:
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
         kept = self.pools.get(pool)
-        return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+        return bool(job.gpus and job.tenant and kept and job.gpus <= gpu_room(kept))
 
     def starts_for(self, job: Job, pool: str) -> bool:
         """Whether a node starts for the job in this pool, if it gets an instance there."""
@@ -165,7 +166,7 @@ class Nodes:
             number += 1
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
-        gpus = max(job.gpus, gpus_of(kept))
+        gpus = max(-(-job.gpus // WHOLE), gpus_of(kept))
         room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
         self._journal.record(Nodes._leave, self, room)
@@ -187,7 +188,8 @@ class Nodes:
         return Claim(
             pool=room.pool,
             node=room.name,
-            amount=Demand(gpus=job.gpus),
+            gpu_ids=room.bound[job.name],
+            amount=NOTHING,
             since=self._now,
             priority_class=priority_class,
         )

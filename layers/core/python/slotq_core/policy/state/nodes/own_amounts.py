@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from math import lcm
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool, gpus_of
+from slotq_core.model.pools import Pool, gpu_room
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
@@ -32,16 +33,18 @@ class OwnAmounts:
     ) -> None:
         """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
         instances."""
-        self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpus_of(pool))}
+        self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpu_room(pool))}
         self._gangs = gangs
-        self.per = lcm(*self._gpus.values(), *(max(1, on_it.gpus) for on_it in found.values()))
+        self.per = lcm(
+            *self._gpus.values(), *(WHOLE * max(1, on_it.gpus) for on_it in found.values())
+        )
 
     def of(self, job: Job, pool: str) -> Demand:
         """What the job holds, claims or asks for in the pool, in parts."""
         held, whole = job.gpus, self._gpus.get(pool, 0)
         if job.attempt is not None:
             held = job.gpus if job.attempt.node else 0
-            whole = job.attempt.node_gpus or whole
+            whole = WHOLE * job.attempt.node_gpus or whole
         elif job.group in self._gangs or not job.tenant:
             held = 0
         if not held or held > whole or self.per % whole:

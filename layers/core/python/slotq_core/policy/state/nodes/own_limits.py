@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
@@ -91,8 +92,8 @@ class OwnLimits:
             over = over.larger(Demand(excess))
         return over
 
-    def in_gpus(self, job: Job, pool: str, over: Demand) -> int:
-        """How many GPUs other jobs on nodes of the pool must give for that excess."""
+    def in_gpus(self, job: Job, pool: str, over: Demand) -> Gpus:
+        """How much of GPUs other jobs on nodes of the pool must give for that excess."""
         asked = self._own(job, pool)
         return max((-(-over[name] * job.gpus // asked[name]) for name in over), default=0)
 
