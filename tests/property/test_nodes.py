@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.cycle import plan
@@ -25,7 +26,8 @@ def run(world: World) -> list[Plan]:
     for _ in range(MOST_TICKS):
         made += world.settle()
         world.check()
-        if not world.nodes and not any(job.active for job in world.jobs.values()):
+        has_come = all(at <= world.now for at in world.comes.values())
+        if has_come and not world.nodes and not any(job.active for job in world.jobs.values()):
             break
         world.tick()
         world.check()
@@ -48,6 +50,48 @@ def test_every_job_runs_to_its_end_and_no_gpu_is_given_twice(world: World) -> No
 @given(worlds(with_projects=True))
 def test_the_same_holds_between_projects(world: World) -> None:
     run(world)
+
+
+@given(worlds(shared=True))
+def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: World) -> None:
+    """Nothing is evicted, and no node ended, unless the job for whose sake then starts; no two jobs
+    evict each other in turn, since the world comes to rest."""
+    evicted_for: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for.add(each.beneficiary.name)
+            elif isinstance(each, Start):
+                started.add(each.job.name)
+    assert evicted_for <= started
+
+
+@given(worlds(sliced=True))
+def test_users_take_turns_on_nodes(world: World) -> None:
+    """Jobs yield on one node to another user's job of the same rank, past their slice, and it then
+    starts. The world comes to rest."""
+    yielded_to: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started.add(each.job.name)
+            elif isinstance(each, Evict) and each.cause is StopCause.YIELDED and each.claim.node:
+                yielded_to.add(each.beneficiary.name)
+                _check_a_turn(each, world)
+    assert yielded_to <= started
+
+
+def _check_a_turn(evict: Evict, world: World) -> None:
+    to, slices = evict.beneficiary, {pool.name: pool.time_slice for pool in world.pools}
+    for victim in evict.victims:
+        assert victim.attempt is not None and victim.attempt.running_since is not None
+        assert victim.attempt.node == evict.claim.node
+        assert victim.checkpoints and victim.evictable and victim.person != to.person
+        assert rank(victim) == rank(to) and victim.project == to.project
+        ran_for = evict.claim.since - victim.attempt.running_since
+        assert ran_for >= (slices[victim.attempt.pool] or 0)
 
 
 @given(worlds(with_limits=True))

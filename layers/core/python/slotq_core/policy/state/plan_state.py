@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
@@ -159,10 +160,15 @@ class PlanState:
     def own_claims(self, job: Job, pool: str) -> Demand:
         """What the claim of the job, or the claims of the gang that the job represents, hold in the
         accounts that count the pool. They are part of `used` until the job's turn takes them."""
-        if not job.claim or job.claim.node:
+        shared = self.accounts.shared
+        if not job.claim or (job.claim.node and not (shared and shared.are_in(job.claim.pool))):
             return NOTHING
         gang = self.gangs.get(job.group)
         owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
+        if shared is not None:
+            whole = {pool: amount * shared.per for pool, amount in owed.items()}
+            alone = {job.claim.pool: shared.of(job, job.claim.pool)}
+            owed = whole if gang and not gang.runs else alone
         same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
@@ -207,6 +213,7 @@ class PlanState:
         why: Reason,
         victims: Sequence[Candidate] = (),
         to: Destinations | None = None,
+        cause: StopCause = StopCause.EVICTED,
     ) -> None:
         """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
         victims. `to`: the nodes that they move to, by job name; None: they do not move."""
@@ -217,7 +224,7 @@ class PlanState:
             self.nodes.evict(room, victims)
             gone = [victim.jobs[0] for victim in victims]
             if to is None:
-                self.accounts.on_nodes.stop(gone, room.pool)
+                self._stop_on(room, gone)
             else:
                 moved = self._moved(gone, to)
         self._occupy(job, room, promised=not victims)
@@ -225,9 +232,20 @@ class PlanState:
         if victims:
             counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
             waiting, claim = self.waiting[job.name], self.nodes.claim(job, room, counted)
-            evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim)
+            evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim, cause=cause)
             moves = Move(beneficiary=waiting, moved=moved, claim=claim)
             self.decided.decide(job.name, moves if moved else evict)
+            if cause is StopCause.YIELDED:
+                self.decided.has_yielded(gone)
+
+    def _stop_on(self, room: NodeRoom, victims: Iterable[Job]) -> None:
+        """Note in quotas and limits that these jobs on the node stop."""
+        if not (self.accounts.shared and self.accounts.shared.are_in(room.pool)):
+            self.accounts.on_nodes.stop(victims, room.pool)
+            return
+        for victim in victims:
+            self.accounts.evict(victim, room.pool)
+            self.journal.append(self.evicted, (victim, room.pool))
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
         """Evict these jobs, each in its pool. Return those that really run: a job that got its
@@ -308,10 +326,14 @@ class PlanState:
             self.concurrency.take(job)
 
     def _take_own_gpus(self, job: Job, pool: str) -> None:
-        """Free the GPUs of the job's claim. Its node still counts for its project."""
+        """Free the GPUs of the job's claim. Its node still counts for its project, if it counts
+        whole."""
         if self.nodes:
             self.nodes.take_claim(job)
-        self.accounts.on_nodes.give_back(job, pool)
+        if self.accounts.shared and self.accounts.shared.are_in(pool):
+            self.accounts.give_back(job, pool)
+        else:
+            self.accounts.on_nodes.give_back(job, pool)
 
     def _is_served(self, job: Job) -> bool:
         return job.name in self.held_in or job.name in self.decided.decisions

@@ -314,14 +314,14 @@ def held_by(candidate: Candidate) -> dict[int, Gpus]:
     return attempt.gpus_held if attempt else {}
 
 
-def candidate_on(job: Job, room: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
+def candidate_on(job: Job, pool: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
     """A job on a node as a candidate: it frees its GPUs there, and loses its part of the node's
     time. Its size is in hundredths of a GPU."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
         gang=False,
-        places=((job, room),),
+        places=((job, pool),),
         rank=rank_of,
         entry_time=job.entry_time,
         unsaved=cost,
