@@ -134,7 +134,7 @@ def _for_whole_gpus(
         return
     place = Shortfall(missing=Demand(jobs=int(room.lacks_place(job))), gives=_place)
     if needed <= 0:
-        yield from _chosen(able, place, limits)
+        yield Way(able, (place, *limits), {})
         return
     cleared: dict[str, Gpus] = {}
 

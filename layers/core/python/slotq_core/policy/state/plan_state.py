@@ -212,6 +212,7 @@ class PlanState:
         room: NodeRoom,
         why: Reason,
         victims: Sequence[Candidate] = (),
+        *,
         to: Destinations | None = None,
         cause: StopCause = StopCause.EVICTED,
     ) -> None:

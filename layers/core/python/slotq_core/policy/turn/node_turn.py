@@ -175,7 +175,7 @@ class NodeTurn:
             found = self._steps.rules.node_moves.for_gpus(self._job, pool, index, may_use)
             if found is not None:
                 why = self._why(found.room)
-                self._state.hold_on(self._job, found.room, why, found.victims, found.to)
+                self._state.hold_on(self._job, found.room, why, found.victims, to=found.to)
                 self._nodes.guard(found.room, pool)
                 return True
         return False
@@ -238,7 +238,7 @@ class NodeTurn:
         self, found: Victims, pool: PoolRoom, cause: StopCause = StopCause.EVICTED
     ) -> bool:
         room, victims = found
-        self._state.hold_on(self._job, room, self._why(room), victims, cause)
+        self._state.hold_on(self._job, room, self._why(room), victims, cause=cause)
         self._nodes.guard(room, pool)
         return True
 
