@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
@@ -19,7 +20,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
-from slotq_core.policy.plan import Evict, Start
+from slotq_core.policy.plan import Evict, Move, Start
 from slotq_core.policy.state.candidates import Candidate, Place
 from slotq_core.policy.state.claims import Entitlement
 from slotq_core.policy.state.decided import Decided
@@ -35,6 +36,12 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
+
+Moved = tuple[tuple[Job, Claim], ...]
+"""Jobs that move, each with the claim to its destination."""
+
+Destinations = Mapping[str, tuple[NodeRoom, tuple[int, ...]]]
+"""By job that moves, the node to which it moves, and its GPUs there."""
 
 
 class Loss(NamedTuple):
@@ -155,15 +162,26 @@ class PlanState:
         accounts that count the pool. They are part of `used` until the job's turn takes them."""
         if not job.claim:
             return NOTHING
-        gang = self.gangs.get(job.group)
-        if gang and not gang.runs:
+        gang, shared = self.gangs.get(job.group), self.accounts.shared
+        if gang and not gang.runs and shared is None:
             owed: Mapping[str, Demand] = gang.owed
-        elif job.claim.node:
-            return NOTHING
+        elif gang and not gang.runs:
+            owed = Demand.totals(
+                (other.claim.pool, self._owed_by(other), 1) for other in gang.waiting if other.claim
+            )
         else:
-            owed = {job.claim.pool: job.demand}
+            owed = {job.claim.pool: self._owed_by(job)}
         same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
+
+    def _owed_by(self, job: Job) -> Demand:
+        """What the claim of the job holds in the accounts. A node that is not shared counts
+        already."""
+        assert job.claim is not None
+        shared = self.accounts.shared
+        if job.claim.node and not (shared and shared.are_in(job.claim.pool)):
+            return NOTHING
+        return shared.of(job, job.claim.pool) if shared else job.demand
 
     def take_own_claim(self, job: Job) -> None:
         """Free the slots of the job's claim, for the job's own turn."""
@@ -204,30 +222,48 @@ class PlanState:
         self.decided.decide(job.name, start)
 
     def hold_on(
-        self, job: Job, room: NodeRoom, why: Reason, victims: Sequence[Candidate] = ()
+        self,
+        job: Job,
+        room: NodeRoom,
+        why: Reason,
+        victims: Sequence[Candidate] = (),
+        *,
+        to: Destinations | None = None,
+        cause: StopCause = StopCause.EVICTED,
     ) -> None:
         """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
-        victims."""
+        victims. `to`: the nodes that they move to, by job name; None: they do not move."""
         assert self.nodes is not None
         self.decided.say(job, why)
         gone: list[Job] = []
+        moved: Moved = ()
         if victims:
             gone = [job for victim in victims for job in victim.jobs]
             self.nodes.evict(room, victims)
-            self.accounts.on_nodes.stop(gone, room.pool)
-            gone += self._evict_others(victims)
+            if to is None:
+                self._stop_on(room, gone)
+                gone += self._evict_others(victims)
+            else:
+                moved = self._moved(gone, to)
         self._occupy(job, room, promised=not victims)
         self.nodes.hold(job, room)
         if victims:
             counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
-            self.decided.decide(
-                job.name,
-                Evict(
-                    beneficiary=self.waiting[job.name],
-                    victims=tuple(gone),
-                    claim=self.nodes.claim(job, room, counted),
-                ),
-            )
+            waiting, claim = self.waiting[job.name], self.nodes.claim(job, room, counted)
+            evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim, cause=cause)
+            moves = Move(beneficiary=waiting, moved=moved, claim=claim)
+            self.decided.decide(job.name, moves if moved else evict)
+            if cause is StopCause.YIELDED:
+                self.decided.has_yielded(gone)
+
+    def _stop_on(self, room: NodeRoom, victims: Iterable[Job]) -> None:
+        """Note in quotas and limits that these jobs on the node stop."""
+        if not (self.accounts.shared and self.accounts.shared.are_in(room.pool)):
+            self.accounts.on_nodes.stop(victims, room.pool)
+            return
+        for victim in victims:
+            self.accounts.evict(victim, room.pool)
+            self.journal.append(self.evicted, (victim, room.pool))
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
         """Evict these jobs, each in its pool. Return those that really run: a job that got its
@@ -240,6 +276,16 @@ class PlanState:
         chosen = [*candidates]
         gone = self.evict(place for candidate in chosen for place in candidate.places)
         return (*gone, *self._evict_others(chosen)) if self.nodes else gone
+
+    def empty(self, room: NodeRoom, victims: Sequence[Candidate], to: Destinations) -> Moved:
+        """Move all jobs of a node to others, so that its instance comes free."""
+        assert self.nodes is not None
+        shown, pool = self.nodes.as_jobs[room.pool, room.name], room.pool
+        self.rooms[pool].evict(shown)
+        self.nodes.close(shown)
+        self.accounts.evict(shown, pool, empties=True)
+        self.journal.append(self.evicted, (shown, pool))
+        return self._moved([victim.jobs[0] for victim in victims], to)
 
     def move(self, job: Job, room: PoolRoom, claim: Claim, claimant: Job) -> None:
         """Evict the running job from the room and enter its claim in another pool."""
@@ -260,6 +306,16 @@ class PlanState:
         if waiting.claim:
             self.decided.drop(waiting)
         return waiting.claim is not None
+
+    def _moved(self, jobs: Iterable[Job], to: Destinations) -> Moved:
+        """Keep GPUs of other nodes for jobs that move there. The limits count them as before."""
+        assert self.nodes is not None
+        nodes, rooms = self.nodes, self.rooms
+        return tuple(
+            (job, nodes.move(job, room, ids, rooms[room.pool]))
+            for job in jobs
+            for room, ids in [to[job.name]]
+        )
 
     def _evict(self, victim: Job, pool: str) -> bool:
         self.rooms[pool].evict(victim)
@@ -286,7 +342,7 @@ class PlanState:
                 if self.rooms[at].jobs.has(job) and self._evict(job, at):
                     yield job
             elif self.nodes.evict_member(job, self.rooms[attempt.pool]):
-                self.accounts.on_nodes.stop((job,), attempt.pool)
+                self._stop_on(self.nodes.rooms[attempt.pool, attempt.node], [job])
                 yield job
 
     def _keep_gang(self, job: Job) -> None:
@@ -314,10 +370,14 @@ class PlanState:
             self.concurrency.take(job)
 
     def _take_own_gpus(self, job: Job, pool: str) -> None:
-        """Free the GPUs of the job's claim. Its node still counts for its project."""
+        """Free the GPUs of the job's claim. Its node still counts for its project, if it counts
+        whole."""
         if self.nodes:
             self.nodes.take_claim(job)
-        self.accounts.on_nodes.give_back(job, pool)
+        if self.accounts.shared and self.accounts.shared.are_in(pool):
+            self.accounts.give_back(job, pool)
+        else:
+            self.accounts.on_nodes.give_back(job, pool)
 
     def _is_served(self, job: Job) -> bool:
         return job.name in self.held_in or job.name in self.decided.decisions

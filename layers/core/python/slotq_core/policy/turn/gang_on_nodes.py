@@ -41,12 +41,10 @@ class GangOnNodes:
     def bins(self, *, only_free: bool) -> NodeBins | None:
         """The room that the nodes of the members' tenants have, now or soon. Soon a node without
         jobs is an instance that comes free."""
-        tenants = {(job.tenant, pool) for job in self._gang.waiting for pool in job.pools}
         found = NodeBins(self._gang.gpus_in, opens=not only_free)
-        for room in self._nodes.rooms.values():
-            if (room.tenant, room.pool) in tenants and (only_free or not room.empty):
-                left = room.open_now if only_free else room.open_soon
-                found.add(room.pool, room.tenant, left)
+        for tenant, room in self._nodes.of_members(self._gang):
+            if only_free or not room.empty:
+                found.add(room.pool, tenant, room.open_now if only_free else room.open_soon)
         self._bins = found
         return found
 

@@ -46,7 +46,7 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     """Whether a step before the time slices may find anything."""
     own, demand, accounts = rank(job), job.demand, state.accounts
     mine: Chain = ()
-    reclaims = False
+    reclaims, asked = False, demand
     for room in rooms:
         both, pool = room.both, room.pool
         if demand.within(both) and room.fits_soon(job):
@@ -57,9 +57,10 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
         if lower is not NOTHING and demand.within(both + lower):
             return True
         chain = accounts.of(job, pool.name)
-        if chain is not mine:  # Most pools count in the same accounts.
-            mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, demand):
+        if chain is not mine or accounts.shared:  # Most pools count in the same accounts.
+            asked = demand if accounts.shared is None else accounts.shared.of(job, pool.name)
+            mine, reclaims = chain, may_reclaim(asked, chain)
+        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, asked):
             return True
     return False
 
@@ -68,10 +69,9 @@ def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
     """At most how many members an instance holds as a node, and how many the nodes of the members'
     tenants hold, with all that members may evict there."""
     smallest = min(job.gpus for job in gang.waiting if job.gpus)
-    tenants = {job.tenant for job in gang.waiting}
     held = 0
-    for room in nodes.rooms.values():
-        if room.tenant in tenants and not room.closed:
+    for _, room in nodes.of_members(gang):
+        if not room.closed:
             given = sum(candidate.slots for candidate in room.candidates)
             held += max(0, sum(room.free) + sum(room.coming) + given) // smallest
     return max([1, *(WHOLE * gpus // smallest for gpus in gang.gpus_in.values())]), held

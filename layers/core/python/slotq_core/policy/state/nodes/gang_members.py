@@ -81,7 +81,7 @@ class GangMembers:
         if self.spared(name)[0]:
             return None
         places, own = self._places[name], node_place(key)
-        here = [(job, key[1]) for job, at in places if at == own]
+        here = [(job, key[0]) for job, at in places if at == own]
         elsewhere = tuple((job, at) for job, at in places if at != own)
         ranked = self._gangs[name].ranked
         whole = candidate_of(here, name, self._now, gang=True, ranked=ranked, others=elsewhere)
