@@ -151,6 +151,19 @@ SHARED = NodeRules(gpus=4, keep=60_000, shared=True)
 
 CASES = [
     Case(
+        sentence="no job starts on an instance that is not of the pool's type any more",
+        pools=(nodes_pool(slots=1),),
+        nodes=(node(instance_type="ml.old"),),
+        active=(LOW,),
+        waiting=(asks("b"),),
+        decided=[],
+    ),
+    Case(
+        sentence="such an instance ends with its last job",
+        nodes=(node(instance_type="ml.old", idle=1),),
+        decided=["end n1: unneeded"],
+    ),
+    Case(
         sentence="where nodes are shared, jobs of one tenant in two projects share one",
         pools=(nodes_pool(rules=SHARED),),
         projects=TWO,

@@ -153,6 +153,11 @@ def with_nodes_as_jobs(
     return copied(snapshot, active=(*others, *shown.values())), shown
 
 
+def is_kept(node: Node, pool: Pool) -> bool:
+    """Whether the pool still keeps nodes, and of this instance type."""
+    return pool.nodes is not None and node.instance_type in {"", pool.instance_type}
+
+
 def slot_of(pool: Pool) -> Demand:
     """What one instance takes of the pool."""
     slots = max(1, pool.capacity.slots)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
@@ -28,6 +29,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
     StandIns,
+    is_kept,
     occupied,
     with_nodes_as_jobs,
 )
@@ -196,7 +198,7 @@ class Nodes:
         if node.leaves_at is not None:
             room.lasts_for = node.leaves_at - self._now
             room.lasts_in_all = node.leaves_at - (node.running_since or node.started_at)
-        room.closed = room.closed or leaves or pool.nodes is None
+        room.closed = room.closed or leaves or not is_kept(node, pool)
         return room
 
     def _candidates(self, found: Occupied, pool: Pool) -> list[Candidate]:
