@@ -22,7 +22,7 @@ from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.lifecycle.pool_health import LONGEST_WITHOUT_NODES
-from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
+from slotq_core.policy.plan import DropClaim, EndNode, Evict, Move, Plan, Start, StartNode
 from slotq_core.policy.state.nodes.node_requests import instances
 from slotq_core.timestamps import FAR_OFF, iso
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
@@ -98,6 +98,11 @@ def _said(decision: object) -> str:
             whole = "".join(f" with {each.name}" for each in nodes)
             names = " ".join(victim.name for victim in victims)
             return f"evict {names} for {job.name} at {claim.node or claim.pool}{whole}"
+        case Move(beneficiary=job, moved=moved, claim=claim, nodes=nodes):
+            whole = "".join(f" with {each.name}" for each in nodes)
+            assert all(to.moved and to.pool == claim.pool for _, to in moved)
+            to = " ".join(f"{mover.name} to {owed.node}" for mover, owed in moved)
+            return f"move {to} for {job.name} at {claim.node or claim.pool}{whole}"
         case DropClaim(job=job):
             return f"drop {job.name}"
     return type(decision).__name__

@@ -296,6 +296,8 @@ def observation(
         running_since=began,
         verdict=verdict,
         max_runtime=phase is Phase.FAILED and one.why is EndReason.MAX_RUNTIME,
+        shared_fault=phase is Phase.FAILED and one.why is EndReason.SHARED_FAULT,
+        gpu_bound=one.gpu_bound,
         message=message,
         artifact=one.artifact,
         checkpoints=one.checkpoints,
@@ -307,11 +309,15 @@ def _failure(one: ReportedAttempt, attempt: Attempt) -> tuple[Phase, Verdict, st
     """Return the end of an attempt that did not complete.
 
     A node that lost its lease or was stopped is at fault, and so is one that obeyed an order that
-    the table does not know: the orders to leave, say. The job waits again then.
+    the table does not know: the orders to leave, say. The job waits again then, also after a fault
+    of a GPU that it shares.
     """
     unknown_order = one.why in _ORDERED and attempt.stop is None
     if one.why in _OF_THE_NODE or unknown_order:
         message = one.failure or f"node {attempt.node} ended the attempt"
+        return Phase.FAILED, Verdict.REQUEUE, message
+    if one.why is EndReason.SHARED_FAULT:
+        message = f"node {attempt.node}: {one.failure}" if one.failure else ""
         return Phase.FAILED, Verdict.REQUEUE, message
     if one.why is EndReason.MAX_RUNTIME:
         return Phase.FAILED, Verdict.FAIL, one.failure or _MAX_RUNTIME

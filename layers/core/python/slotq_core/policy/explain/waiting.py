@@ -267,15 +267,16 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
     """The reason if too little is free and nothing may be evicted for the job. `held`: what lower
     ranks of its project hold in the room."""
     chain = accounts.of(job, room.pool.name)
-    if chain and not may_reclaim(job, chain):
-        over = beyond(chain[0], job, chain[0].share)
+    needs, units = asked(job, room.pool.name, accounts), in_units(accounts)
+    if chain and not may_reclaim(needs, chain):
+        over = beyond(chain[0], needs)
         return reasons.ShareUsed(
             pool=room.pool.name,
-            needed=job.demand[over],
+            needed=units(needs[over]),
             project=chain[0].name,
-            used=chain[0].used[over],
-            share=chain[0].share[over],
-            quota=chain[0].quota[over],
+            used=units(chain[0].used[over]),
+            share=units(chain[0].share[over]),
+            quota=units(chain[0].quota[over]),
             resource=over,
         )
     missing = short(job, room.free_now)
@@ -296,12 +297,13 @@ def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
     owner = state.waiting[holder].project if holder in state.waiting else job.project
     if not chain or owner == job.project:
         return held
+    units = in_units(state.accounts)
     return replace(
         held,
         holder_project=owner,
         project=chain[0].name,
-        used=chain[0].used.slots,
-        quota=chain[0].quota.slots,
+        used=units(chain[0].used.slots),
+        quota=units(chain[0].quota.slots),
     )
 
 
@@ -317,17 +319,18 @@ def _bounds(job: Job, room: PoolRoom, accounts: Accounts) -> Iterator[Reason]:
             yield reasons.HoldingLimit(
                 owner=account.name, needed=needed, used=used, limit=most, resource=name
             )
+    needs, units = asked(job, room.pool.name, accounts), in_units(accounts)
     for account in accounts.of(job, room.pool.name):
-        if account.over_limit(job.demand):
-            yield _limit(job, account)
-        if not job.evictable and not account.fixed_in_quota(job.demand):
-            held = account.fixed + job.demand
+        if account.over_limit(needs):
+            yield _limit(needs, account, units)
+        if not job.evictable and not account.fixed_in_quota(needs):
+            held = account.fixed + needs
             over = next(name for name in account.resources if held[name] > account.quota[name])
             yield reasons.QuotaExceeded(
                 owner=account.name,
-                needed=job.demand[over],
-                used=account.fixed[over],
-                quota=account.quota[over],
+                needed=units(needs[over]),
+                used=units(account.fixed[over]),
+                quota=units(account.quota[over]),
                 resource=over,
             )
 
@@ -351,18 +354,18 @@ def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     )
 
 
-def _limit(job: Job, account: Account) -> Reason:
+def _limit(needs: Demand, account: Account, units: Callable[[int], float]) -> Reason:
     held = account.used + account.stopping
     over = next(
         name
         for name, most in account.limit.items()
-        if name in job.demand and held[name] + job.demand[name] > most
+        if name in needs and held[name] + needs[name] > most
     )
     return reasons.HoldingLimit(
         owner=account.name,
-        needed=job.demand[over],
-        used=held[over],
-        limit=account.limit[over],
+        needed=units(needs[over]),
+        used=units(held[over]),
+        limit=units(account.limit[over]),
         resource=over,
     )
 
@@ -373,10 +376,21 @@ def short(job: Job, room: Demand) -> str:
     return "slots" if "slots" in missing or not missing else missing[0]
 
 
-def beyond(account: Account, job: Job, bound: Demand) -> str:
-    """The first resource of which the account would exceed the bound with the job; else `slots`."""
-    held = account.used + job.demand
-    return next((name for name in account.resources if held[name] > bound[name]), "slots")
+def beyond(account: Account, needs: Demand) -> str:
+    """The first resource of which the account would exceed its share with so much more; else
+    `slots`."""
+    held = account.used + needs
+    return next((name for name in account.resources if held[name] > account.share[name]), "slots")
+
+
+def asked(job: Job, pool: str, accounts: Accounts) -> Demand:
+    """What the job counts in the accounts of the pool."""
+    return job.demand if accounts.shared is None else accounts.shared.of(job, pool)
+
+
+def in_units(accounts: Accounts) -> Callable[[int], float]:
+    """Turns an amount of the accounts into units of the resource."""
+    return int if accounts.shared is None else accounts.shared.in_units
 
 
 def _unwell(job: Job, room: PoolRoom) -> Reason:

@@ -120,13 +120,19 @@ class GangTurn:
         is above its quota, and a waiting job of the victim's project is within its own, accepts a
         pool of the gang, and has no room there beside it. As for a single job
         (actions/reclaim.py), in all pools of the gang."""
-        accounts = self._state.accounts
+        accounts, shared = self._state.accounts, self._state.accounts.shared
         for job, pool, victim in reversed(self._taken):
             theirs = accounts.book(pool)[victim.project]
             if accounts.of(job, pool)[0].in_quota(NOTHING) or theirs[0].over_quota():
                 continue
             back = self._state.waits(victim.project)
-            in_quota = (waiting for waiting in back if theirs[0].in_quota(waiting.demand))
+            in_quota = (
+                waiting
+                for waiting in back
+                if theirs[0].in_quota(
+                    waiting.demand if shared is None else shared.of(waiting, pool)
+                )
+            )
             if any(self._crowds_out(waiting, theirs) for waiting in in_quota):
                 return victim
         gangs = (victim for _, _, victim in reversed(self._taken) if victim.gang)
@@ -140,7 +146,9 @@ class GangTurn:
         mine = next((job for job in self._gang.waiting if held_in.get(job.name) == pool), None)
         if mine is None or accounts.of(mine, pool)[0].in_quota(NOTHING):
             return False
-        return accounts.of(member, pool)[0].in_quota(member.demand) and not room.fits_soon(member)
+        shared = accounts.shared
+        counted = member.demand if shared is None else shared.of(member, pool)
+        return accounts.of(member, pool)[0].in_quota(counted) and not room.fits_soon(member)
 
     def _crowds_out(self, waiting: Job, theirs: Chain) -> bool:
         """Whether the job has no room beside the gang in one of the gang's pools, of this quota."""

@@ -1,8 +1,10 @@
 """The turn of a job that takes GPUs of a node.
 
 First the nodes of its tenant: GPUs that are free, then those that come free. Then an instance of
-its pool, where a node starts for it. Then it evicts lower ranks on one node, and only if no node
-has enough of these, others for an instance of its own.
+its pool, where a node starts for it. Then jobs of one node move to others, where they may. Then it
+reclaims GPUs of one node that projects share, or evicts lower ranks on one node; and only if no
+node has enough of these, others for an instance of
+its own.
 
 See docs/policy-decisions.md#nodes.
 """
@@ -13,10 +15,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from slotq_core.gpu_amounts import Gpus
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import NodeComing
-from slotq_core.policy.actions.node_victims import least_harmful
+from slotq_core.policy.actions.node_reclaim import least_harmful_reclaim, may_reclaim_on
+from slotq_core.policy.actions.node_slices import NodeSlices
+from slotq_core.policy.actions.node_victims import Victims, least_harmful
+from slotq_core.policy.actions.victims import Shortfall
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import Start
 from slotq_core.policy.state.nodes.node_index import NodeIndex
@@ -34,7 +40,10 @@ def take_turn_on_nodes(steps: Steps, job: Job) -> bool:
     rooms = steps.state.rooms_of(job)
     assert steps.state.nodes is not None
     turn = NodeTurn(steps, job, rooms, steps.state.nodes)
-    return turn.served() or blocked(steps, job, rooms)
+    if turn.served():
+        return True
+    turn.wake()
+    return blocked(steps, job, rooms)
 
 
 class NodeTurn:
@@ -52,7 +61,9 @@ class NodeTurn:
             return False
         if self._claim_is_lost():
             return False
-        return self._on_nodes() or self._on_an_instance() or self._with_victims()
+        return (
+            self._on_nodes() or self._on_an_instance() or self._with_moves() or self._with_victims()
+        )
 
     def _of_tenant(self) -> Iterator[tuple[PoolRoom, NodeIndex]]:
         """The pools with nodes of the job's tenant that the job may use."""
@@ -70,11 +81,13 @@ class NodeTurn:
 
     def _has_prospects(self) -> bool:
         own = rank(self._job)
-        for _, index in self._indexes:
+        for pool, index in self._indexes:
             if index.may_hold(self._job.gpus) or index.claimed:
                 return True
             able = index.with_candidates()
-            if able and able[0].candidates[0].rank < own:
+            if able and (pool.pool.time_slice is not None or able[0].candidates[0].rank < own):
+                return True
+            if self._shares(pool) and may_reclaim_on(self._state, self._job, pool.pool.name, index):
                 return True
         return has_prospects(self._job, self._rooms, self._steps)
 
@@ -88,6 +101,8 @@ class NodeTurn:
             return True
         if not room.may_claim(self._job, now=False):
             return True
+        if self._nodes.shared.are_in(room.pool):
+            return not self._state.limits.may_come_true(self._job, room.pool)
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
     def _claimed(self) -> NodeRoom | None:
@@ -101,7 +116,7 @@ class NodeTurn:
         if claimed is not None:
             room: NodeRoom | None = claimed
             is_free = claimed.may_claim(self._job, now=True)
-            if not is_free or self._state.limits.over_own(self._job, claimed.pool):
+            if not is_free or not self._is_within(self._state.rooms[claimed.pool]):
                 room = None
         else:
             room = self._fullest(now=True)
@@ -117,12 +132,22 @@ class NodeTurn:
 
     def _fullest(self, *, now: bool) -> NodeRoom | None:
         for pool, index in self._indexes:
-            if self._state.limits.over_own(self._job, pool.pool.name):
+            if not self._is_within(pool):
                 continue
             found = index.fullest(self._job, partial(self._may_use, pool), now=now)
             if found is not None and self._stays_evictable(found, pool):
                 return found
         return None
+
+    def _shares(self, pool: PoolRoom) -> bool:
+        """Whether each job on the pool's nodes counts its own amount in quotas and shares."""
+        return self._nodes.shared.are_in(pool.pool.name)
+
+    def _is_within(self, pool: PoolRoom) -> bool:
+        """Whether the limits and quotas leave room for the job on a node that has jobs already."""
+        if self._shares(pool):
+            return self._eligible.within_bounds(self._job, pool)
+        return not self._state.limits.over_own(self._job, pool.pool.name)
 
     def _may_use(self, pool: PoolRoom, room: NodeRoom) -> bool:
         """Whether a node without jobs may have this one: it then counts for the job's project."""
@@ -131,7 +156,7 @@ class NodeTurn:
 
     def _stays_evictable(self, room: NodeRoom, pool: PoolRoom) -> bool:
         """Whether the quotas allow that the job, if it is never evicted, protects the node."""
-        if room.fixed or room.empty:
+        if room.empty or (room.fixed and not self._shares(pool)):
             return True
         return self._state.limits.quotas_allow(self._job, pool.pool.name)
 
@@ -143,23 +168,88 @@ class NodeTurn:
         )
         return served and self._begun()
 
+    def _with_moves(self) -> bool:
+        """Move jobs of one node of the tenant to its other nodes."""
+        for pool, index in self._indexes:
+            may_use = partial(self._stays_evictable, pool=pool)
+            found = self._steps.rules.node_moves.for_gpus(self._job, pool, index, may_use)
+            if found is not None:
+                why = self._why(found.room)
+                self._state.hold_on(self._job, found.room, why, found.victims, to=found.to)
+                self._nodes.guard(found.room, pool)
+                return True
+        return False
+
     def _with_victims(self) -> bool:
         """Evict lower ranks on one node of the tenant; else as a job that takes an instance."""
-        for pool, index in self._indexes:
-            found = least_harmful(index, self._job, pool, self._over_limits(pool))
-            if found is not None and self._stays_evictable(found[0], pool):
-                self._state.hold_on(self._job, found[0], self._why(found[0]), found[1])
-                self._nodes.guard(found[0], pool)
-                return True
+        if self._reclaimed_on_nodes() or self._preempted_on_nodes():
+            return True
         job, rooms, steps = self._job, self._rooms, self._steps
         able = steps.with_rights(job, self._within_limits())
         served = (
             steps.consolidate(job, able)
             or steps.reclaim(job, able)
             or steps.preempt(job, self._eligible.admitting(job, rooms))
-            or steps.take_turn(job, rooms)
         )
+        if not served and self._took_turn_on_nodes():
+            return True
+        served = served or steps.take_turn(job, rooms)
         return served and self._begun()
+
+    def _reclaimed_on_nodes(self) -> bool:
+        """Reclaim GPUs of a node that projects share."""
+        for pool, index in self._indexes:
+            if self._shares(pool) and self._eligible.within_bounds(self._job, pool):
+                found = least_harmful_reclaim(self._state, self._job, pool, index)
+                if found is not None:
+                    return self._evict_on(found, pool)
+        return False
+
+    def _preempted_on_nodes(self) -> bool:
+        """Evict lower ranks of the own project on one node."""
+        for pool, index in self._indexes:
+            besides = self._besides(pool) if self._shares(pool) else ()
+            found = least_harmful(index, self._job, pool, self._over_limits(pool), besides)
+            if found is not None and self._stays_evictable(found[0], pool):
+                return self._evict_on(found, pool)
+        return False
+
+    def _took_turn_on_nodes(self) -> bool:
+        """Take GPUs of jobs on one node whose time slice is over."""
+        for pool, index in self._indexes:
+            besides = self._besides(pool) if self._shares(pool) else ()
+            found = self._slices().find(pool, index, self._over_limits(pool), besides)
+            if found is not None and self._stays_evictable(found[0], pool):
+                return self._evict_on(found, pool, StopCause.YIELDED)
+        return False
+
+    def wake(self) -> None:
+        """Bring `wake_at` forward to the next end of a slice or a `min_runtime` on these nodes."""
+        decided, now = self._state.decided, self._state.now
+        for pool, index in self._indexes:
+            decided.wake(self._slices().ends_to_come(pool, index), now)
+            decided.wake([self._nodes.protected_until], now)
+
+    def _slices(self) -> NodeSlices:
+        slices, now = self._steps.rules.slices, self._state.now
+        return NodeSlices(slices=slices, nodes=self._nodes, job=self._job, now=now)
+
+    def _evict_on(
+        self, found: Victims, pool: PoolRoom, cause: StopCause = StopCause.EVICTED
+    ) -> bool:
+        room, victims = found
+        self._state.hold_on(self._job, room, self._why(room), victims, cause=cause)
+        self._nodes.guard(room, pool)
+        return True
+
+    def _besides(self, pool: PoolRoom) -> tuple[Shortfall, ...]:
+        """What victims must give under the project's fair share and quota."""
+        state, job, name = self._state, self._job, pool.pool.name
+        counted = partial(state.accounts.scopes.counted, pool=name)
+        return (
+            Shortfall(state.shares.beyond(job, name), counted),
+            Shortfall(state.limits.over(job, name), counted),
+        )
 
     def _over_limits(self, pool: PoolRoom) -> Gpus:
         """The GPUs that jobs of the project must give under its limits before the job starts."""

@@ -44,7 +44,7 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     """Whether a step before the time slices may find anything."""
     own, demand, accounts = rank(job), job.demand, state.accounts
     mine: Chain = ()
-    reclaims = False
+    reclaims, asked = False, demand
     for room in rooms:
         both, pool = room.both, room.pool
         if demand.within(both) and room.fits_soon(job):
@@ -55,9 +55,10 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
         if lower is not NOTHING and demand.within(both + lower):
             return True
         chain = accounts.of(job, pool.name)
-        if chain is not mine:  # Most pools count in the same accounts.
-            mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, demand):
+        if chain is not mine or accounts.shared:  # Most pools count in the same accounts.
+            asked = demand if accounts.shared is None else accounts.shared.of(job, pool.name)
+            mine, reclaims = chain, may_reclaim(asked, chain)
+        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, asked):
             return True
     return False
 

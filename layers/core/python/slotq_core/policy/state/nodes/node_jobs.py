@@ -127,7 +127,7 @@ def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:
     for job in snapshot.active:
         if job.attempt and job.attempt.node:
             jobs.setdefault((job.attempt.pool, job.attempt.node), []).append(job)
-    for job in snapshot.waiting:
+    for job in (*snapshot.active, *snapshot.waiting):
         if job.claim and job.claim.node:
             claimants.setdefault((job.claim.pool, job.claim.node), []).append(job)
     return {
@@ -189,6 +189,7 @@ def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
         return shown
     members: Sequence[Job] = (*running, *found.claimants)
     highest = max(members, key=rank)
+    is_mixed = any(job.project != highest.project for job in members)
     guarded = (
         found.claimants
         or node.state is NodeState.STARTING
@@ -204,7 +205,8 @@ def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
         workload=highest.workload,
         project=node.project or highest.project,
         entry_time=max(job.entry_time for job in members),
-        preemptible=all(job.preemptible for job in members),
+        # Nobody may take back a node from several projects at once.
+        preemptible=not is_mixed and all(job.preemptible for job in members),
         min_runtime=max(job.min_runtime for job in members),
         attempt=_attempt(found, shown, running, now, guarded=bool(guarded)),
     )

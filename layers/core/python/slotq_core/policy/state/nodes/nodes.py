@@ -5,7 +5,7 @@ node it takes an instance of the pool, and the plan starts a node there. Members
 instances.
 
 For quotas and shares a node counts as one instance of its project while a job is on it, and the
-second job on it adds nothing.
+second job on it adds nothing. Where projects share nodes, each job counts what it holds itself.
 
 See docs/policy-decisions.md#nodes.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node
@@ -34,6 +35,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     with_nodes_as_jobs,
 )
 from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on
+from slotq_core.policy.state.nodes.own_amounts import SharedNodes
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
 
@@ -55,6 +57,7 @@ class Nodes:
         }
         """By pool, the tenants for which no node starts for a while."""
         self.gangs = frozenset(g.name for g in snapshot.groups if g.max_parallel is None)
+        self.shared = SharedNodes(self.pools, self.found, self.gangs, self._failed)
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
@@ -64,8 +67,15 @@ class Nodes:
         for key, found in self.found.items():
             self._enter(self._opened(found, {p.name: p for p in snapshot.pools}[key[0]]))
         self._names = {pool: {name for of, name in self.found if of == pool} for pool in self.pools}
+        for job in snapshot.active:  # A job that moves to a node that is gone.
+            if job.claim and job.claim.node and job.claim.pool in self._names:
+                self._names[job.claim.pool].add(job.claim.node)
         self.begun: dict[str, NodeRoom] = {}
         """The nodes that this plan starts, or will once they have an instance, by job."""
+        self.placed: list[tuple[Job, str]] = []
+        """The jobs that this plan has given GPUs, or that wait for some, each with its pool."""
+        self.gone: set[str] = set()
+        """The jobs that this plan evicts from nodes which stay."""
 
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
@@ -87,6 +97,10 @@ class Nodes:
         return (
             of.tenant if kept and kept.nodes and kept.nodes.shared else f"{of.tenant} {of.project}"
         )
+
+    def of_pool(self, pool: str) -> list[NodeIndex]:
+        """The nodes of the pool, by tenant."""
+        return [index for (_, name), index in sorted(self._tenants.items()) if name == pool]
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -122,21 +136,30 @@ class Nodes:
     def occupy(
         self, job: Job, room: NodeRoom, pool: PoolRoom, accounts: Accounts, *, promised: bool
     ) -> None:
-        """Count the job in its user's limits, and the node for its project from the first job on.
-        For others the node is no candidate any more in this plan. `promised`: the job only waits
-        for the node."""
-        if room.empty:
+        """Count the job in its user's limits, and the node for its project from the first job on;
+        where projects share the node, the job's own amount. For others the node is no candidate any
+        more in this plan. `promised`: the job only waits for the node."""
+        self._journal.append(self.placed, (job, room.pool))
+        if self.shared.are_in(room.pool) and not room.empty:
+            accounts.take(job, room.pool, promised=promised)
+        elif room.empty:
             self._journal.set(room, "empty", value=False)
             self._journal.set(room, "fixed", value=not job.evictable)
             pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
             accounts.take(job, room.pool, promised=promised)
             return
+        else:
+            self._share(job, room, accounts)
+        self.guard(room, pool)
+
+    def _share(self, job: Job, room: NodeRoom, accounts: Accounts) -> None:
+        """Count one more job on a node that counts whole for its project already."""
         accounts.on_nodes.take(job, room.pool)
         if not job.evictable and not room.fixed:
+            amount = self.shared.of(job, room.pool) if accounts.shared else job.demand
             for account in accounts.of(job, room.pool):
-                self._journal.set(account, "fixed", account.fixed + job.demand)
+                self._journal.set(account, "fixed", account.fixed + amount)
             self._journal.set(room, "fixed", value=True)
-        self.guard(room, pool)
 
     def guard(self, room: NodeRoom, pool: PoolRoom) -> None:
         """Evict no job for the whole node any more in this plan, which counts on it."""
@@ -168,14 +191,26 @@ class Nodes:
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
+        self._journal.append(self.placed, (job, room.pool))
         self._journal.put(self.begun, job.name, room)
         return room
 
     def evict(self, room: NodeRoom, victims: Iterable[Candidate]) -> None:
         """Evict jobs on the node for another one there."""
-        index = self._changing(room)
-        room.evict(victims)
+        index, stopped = self._changing(room), [*victims]
+        room.evict(stopped)
+        for victim in stopped:
+            self._journal.add(self.gone, victim.name)
         index.put(room)
+
+    def move(self, job: Job, room: NodeRoom, ids: tuple[int, ...], pool: PoolRoom) -> Claim:
+        """Keep GPUs of the node for a running job that moves there. Return its claim to them."""
+        index = self._changing(room)
+        room.keep(job, ids)
+        index.put(room)
+        self.guard(room, pool)
+        counted = (job.admitted_class or job.priority_class) if job.auto else ""
+        return copied(self.claim(job, room, counted), moved=True)
 
     def claim(self, job: Job, room: NodeRoom, priority_class: str) -> Claim:
         return Claim(
@@ -212,7 +247,7 @@ class Nodes:
                 known = [at for at in (until, self.protected_until) if at is not None]
                 self.protected_until = min(known, default=None)
                 continue
-            able.append(candidate_on(job, found.node.name, found.gpus, rank(job), self._now))
+            able.append(candidate_on(job, found.node.pool, found.gpus, rank(job), self._now))
         return sorted(able, key=lambda candidate: candidate.order)
 
     def _enter(self, room: NodeRoom) -> None:
