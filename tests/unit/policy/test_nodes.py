@@ -164,6 +164,13 @@ CASES = [
         decided=[],
     ),
     Case(
+        sentence="an instance that the pool does not have any more takes no job once it is empty",
+        pools=(nodes_pool(slots=0),),
+        nodes=(node(idle=1),),
+        waiting=(asks("b"),),
+        decided=[],
+    ),
+    Case(
         sentence="such an instance ends with its last job",
         nodes=(node(instance_type="ml.old", idle=1),),
         decided=["end n1: unneeded"],

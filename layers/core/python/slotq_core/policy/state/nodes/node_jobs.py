@@ -159,9 +159,9 @@ def is_kept(node: Node, pool: Pool) -> bool:
 
 
 def slot_of(pool: Pool) -> Demand:
-    """What one instance takes of the pool."""
+    """What one instance takes of the pool; a slot also of a pool that has none any more."""
     slots = max(1, pool.capacity.slots)
-    return Demand({name: amount // slots for name, amount in pool.capacity.items()})
+    return Demand({name: amount // slots for name, amount in pool.capacity.items()} | {"slots": 1})
 
 
 def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
