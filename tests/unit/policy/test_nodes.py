@@ -903,7 +903,7 @@ def test_waiting_jobs_ask_for_the_instances_they_would_need(
     assert (status.held, status.waiting) == (len(active), asked)
 
 
-def test_members_of_a_gang_ask_for_an_instance_each() -> None:
+def test_members_of_a_gang_ask_for_the_instance_that_holds_them() -> None:
     world = Snapshot(
         pools=(nodes_pool(5),),
         waiting=(asks("a", project="a", group="g"), asks("b", project="a", group="g")),
@@ -911,7 +911,7 @@ def test_members_of_a_gang_ask_for_an_instance_each() -> None:
         projects=(quota("a", 0),),
     )
     (status,) = share_statuses(world, NOW)
-    assert status.waiting == 2
+    assert status.waiting == 1
 
 
 def test_a_request_is_the_same_before_and_behind_the_rest_of_a_line() -> None:
