@@ -156,6 +156,26 @@ SHARED = NodeRules(gpus=4, keep=60_000, shared=True)
 
 CASES = [
     Case(
+        sentence="no job starts on an instance that is not of the pool's type any more",
+        pools=(nodes_pool(slots=1),),
+        nodes=(node(instance_type="ml.old"),),
+        active=(LOW,),
+        waiting=(asks("b"),),
+        decided=[],
+    ),
+    Case(
+        sentence="an instance that the pool does not have any more takes no job once it is empty",
+        pools=(nodes_pool(slots=0),),
+        nodes=(node(idle=1),),
+        waiting=(asks("b"),),
+        decided=[],
+    ),
+    Case(
+        sentence="such an instance ends with its last job",
+        nodes=(node(instance_type="ml.old", idle=1),),
+        decided=["end n1: unneeded"],
+    ),
+    Case(
         sentence="where nodes are shared, jobs of one tenant in two projects share one",
         pools=(nodes_pool(rules=SHARED),),
         projects=TWO,

@@ -159,10 +159,15 @@ def with_nodes_as_jobs(
     return copied(snapshot, active=(*others, *shown.values())), shown
 
 
+def is_kept(node: Node, pool: Pool) -> bool:
+    """Whether the pool still keeps nodes, and of this instance type."""
+    return pool.nodes is not None and node.instance_type in {"", pool.instance_type}
+
+
 def slot_of(pool: Pool) -> Demand:
-    """What one instance takes of the pool."""
+    """What one instance takes of the pool; a slot also of a pool that has none any more."""
     slots = max(1, pool.capacity.slots)
-    return Demand({name: amount // slots for name, amount in pool.capacity.items()})
+    return Demand({name: amount // slots for name, amount in pool.capacity.items()} | {"slots": 1})
 
 
 def _as_job(found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job]) -> Job:

@@ -32,6 +32,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
     StandIns,
+    is_kept,
     occupied,
     with_nodes_as_jobs,
 )
@@ -287,7 +288,7 @@ class Nodes:
         if node.leaves_at is not None:
             room.lasts_for = node.leaves_at - self._now
             room.lasts_in_all = node.leaves_at - (node.running_since or node.started_at)
-        room.closed = room.closed or leaves or pool.nodes is None
+        room.closed = room.closed or leaves or not is_kept(node, pool)
         return room
 
     def _candidates(self, found: Occupied, pool: Pool) -> list[Candidate]:
