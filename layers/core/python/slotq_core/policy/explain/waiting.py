@@ -20,6 +20,7 @@ from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.job_parts import whole_name
 from slotq_core.policy.state.groups.matching import NodeBins
+from slotq_core.policy.state.nodes.gang_members import nodes_of
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
@@ -152,7 +153,7 @@ def _free_on_nodes(gang: LiveGang, state: PlanState) -> NodeBins:
     """The GPUs that are free on nodes of the members' tenants."""
     assert state.nodes is not None
     bins = NodeBins(gang.gpus_in)
-    for tenant, room in state.nodes.of_members(gang):
+    for tenant, room in nodes_of(gang, state.nodes):
         bins.add(room.pool, tenant, room.open_now)
     return bins
 

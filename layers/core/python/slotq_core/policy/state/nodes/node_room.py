@@ -260,21 +260,19 @@ class NodeRoom:
         self._journal.put(self.bound, job.name, ids)
         self._change(free=dict.fromkeys(ids, -(job.gpus % WHOLE or WHOLE)), places=-1)
 
-    def unbind(self, job: Job) -> None:
-        """Forget the GPUs of a claim that will not come true."""
-        if job.name in self.bound:
-            self._journal.drop(self.bound, job.name)
-
-    def evict(self, victims: Iterable[Candidate]) -> None:
-        """Evict these candidates. Their GPUs come free later."""
+    def evict(self, victims: Iterable[Candidate], *, spared: bool = False) -> None:
+        """Evict these candidates. Their GPUs come free later. `spared`: they only are no candidates
+        any more."""
         gone = [*victims]
+        kept = [candidate for candidate in self.candidates if candidate not in gone]
+        self._journal.set(self, "candidates", kept)
+        if spared:
+            return
         coming: dict[int, Gpus] = {}
         for victim in gone:
             for index, amount in held_by(victim).items():
                 coming[index] = coming.get(index, 0) + amount
         self._change(coming=coming, places_coming=sum(len(victim.places) for victim in gone))
-        kept = [candidate for candidate in self.candidates if candidate not in gone]
-        self._journal.set(self, "candidates", kept)
 
     def gives(self, job: Job) -> list[Candidate]:
         """The candidates of lower rank that may be evicted for the job, in order."""
