@@ -931,3 +931,19 @@ def test_jobs_of_a_node_that_cannot_be_read_are_left_alone():
     for waiting in (waits("w", priority=9), asks("w", priority=9)):
         planned = plan(Snapshot(pools=(there,), active=(on(runs("a")),), waiting=(waiting,)), NOW)
         assert said(planned) == []
+
+
+def test_a_gang_without_room_says_what_the_nodes_have_left_beside_its_other_members() -> None:
+    world = Snapshot(
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(runs("old")),),
+        waiting=(asks("a", 2, group="g"), asks("b", 2, group="g")),
+        groups=(Group(name="g", members=("a", "b")),),
+    )
+    planned = plan(world, NOW)
+    assert planned.decisions == ()
+    why = planned.reasons["a"]
+    assert why == planned.reasons["b"]
+    assert "no node has 2 GPUs free for it; 1 is free" in why.also.sentence(), why.also.sentence()
+    assert "old" in why.sentence() and "n1" not in why.sentence()
