@@ -66,7 +66,7 @@ def _check_who_others_are_stopped_for(made: list[Plan], world: World) -> None:
                 assert not started & waits_for.keys(), (started, waits_for)
                 waits_for = {v: b for v, b in waits_for.items() if b not in started}
                 ended_for -= started
-            elif isinstance(each, StartNode):
+            elif isinstance(each, StartNode | LeaveOut):  # Or its gang has ended meanwhile.
                 ended_for.discard(each.job.name)
         done = {job.name for job in world.jobs.values() if job.terminal}
         waits_for = {v: b for v, b in waits_for.items() if v not in done and b not in done}
