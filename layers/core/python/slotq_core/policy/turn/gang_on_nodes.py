@@ -63,6 +63,14 @@ class GangOnNodes:
         held = (self._nodes.held.get(job.name) for job in self._gang.waiting)
         return [*{(room.pool, room.name): room for room in held if room}.values()]
 
+    def held_in(self, served: Sequence[str]) -> dict[str, str]:
+        """The pools in which the members have their places; empty if a node has to start first."""
+        held = self._nodes.held
+        if any(name in held and held[name].node is None for name in served):
+            return {}
+        pools = self._state.held_in
+        return {name: held[name].pool if name in held else pools[name] for name in served}
+
     def start_nodes(self, served: Sequence[str]) -> None:
         """Start the nodes of the members served whose instances are free. All others that have a
         place get a claim to it."""
