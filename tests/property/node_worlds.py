@@ -9,8 +9,11 @@ from functools import partial
 
 from hypothesis import strategies as st
 
+from slotq_core.admission.groups import check_room
+from slotq_core.errors import NeverFits
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
@@ -21,7 +24,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.order import after_yield
-from slotq_core.policy.plan import EndNode, Evict, Move, Plan, StartNode
+from slotq_core.policy.plan import Decision, EndNode, Evict, Move, Plan, StartGang, StartNode
 
 TICK = 10_000
 """The time between two plans (ms)."""
@@ -39,6 +42,7 @@ class World:
     jobs: dict[str, Job]
     left: dict[str, int]
     """By job, for how many more ticks it runs."""
+    groups: dict[str, Group] = field(default_factory=dict)
     comes: dict[str, int] = field(default_factory=dict)
     """By job, when it comes (ms), if it does not wait from the beginning."""
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
@@ -59,6 +63,7 @@ class World:
             projects=self.projects,
             yields=self.yields,
             nodes=tuple(nodes),
+            groups=tuple(self.groups.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(
                 job for job in jobs if job.waits and self.comes.get(job.name, 0) <= self.now
@@ -72,6 +77,8 @@ class World:
             for _, after in steps(decision, by_name, self.now):
                 self.yields = after_yield(self.yields, self.jobs[after.name], after)
                 self.jobs[after.name] = after
+                self._note_end(after)
+            self._check_whole(decision)
             if isinstance(decision, StartNode):
                 self._begin(decision)
             ended = decision.nodes if isinstance(decision, Evict | Move) else ()
@@ -79,6 +86,19 @@ class World:
             for node in ended:
                 key = node.pool, node.name
                 self.nodes[key] = replace(self.nodes[key], state=NodeState.DRAINING)
+
+    def _check_whole(self, decision: Decision) -> None:
+        """All or none: enough of a gang starts together, and all of it stops together."""
+        if isinstance(decision, StartGang):
+            group = self.groups[decision.group]
+            least = group.min_members or len(group.members)
+            done = [state for state in group.ended.values() if state is JobState.COMPLETED]
+            assert len(decision.starts) + len(done) >= least, decision
+        if isinstance(decision, Evict):
+            for name in {victim.group for victim in decision.victims if victim.group}:
+                members = (self.jobs[member] for member in self.groups[name].members)
+                runs = [job.name for job in members if job.active]
+                assert all(self.jobs[job].state is JobState.STOPPING for job in runs), decision
 
     def settle(self) -> list[Plan]:
         """Plan until nothing is left to decide at this moment."""
@@ -115,7 +135,14 @@ class World:
                 self.nodes[key] = replace(node, idle_since=None if busy else self.now)
 
     def _after(self, job: Job, ending: Ending) -> None:
-        self.jobs[job.name] = after_end(job, ending, at=self.now, now=self.now).job
+        self.jobs[job.name] = after = after_end(job, ending, at=self.now, now=self.now).job
+        self._note_end(after)
+
+    def _note_end(self, job: Job) -> None:
+        if job.terminal and job.group:
+            group = self.groups[job.group]
+            ended = {**group.ended, job.name: job.state}
+            self.groups[job.group] = replace(group, ended=ended)
 
     def _begin(self, start: StartNode) -> None:
         key = start.pool, start.name
@@ -182,6 +209,7 @@ def worlds(
     *,
     with_projects: bool = False,
     with_limits: bool = False,
+    with_gangs: bool = False,
     shared: bool = False,
     sliced: bool = False,
 ) -> World:
@@ -227,7 +255,7 @@ def worlds(
         jobs = [replace(job, person=draw(users), priority=job.priority // 3) for job in jobs]
     left = {job.name: draw(st.sampled_from([1, 2, 3, 5])) for job in jobs}
     ticks = st.sampled_from([0, 0, 1, 2, 4])
-    return World(
+    world = World(
         pools=pools,
         projects=projects,
         jobs={job.name: job for job in jobs},
@@ -236,6 +264,34 @@ def worlds(
         if shared or sliced
         else {},
     )
+    for number in range(draw(st.integers(1, 3)) if with_gangs else 0):
+        draw(_gang(world, f"g{number}"))
+    return world
+
+
+@st.composite
+def _gang(draw: st.DrawFn, world: World, name: str) -> None:
+    """Make a gang of some of the jobs that are in none. Most of its members share a tenant."""
+    free = [job for job in world.jobs.values() if not job.group]
+    members = free[: draw(st.integers(2, 4))]
+    if len(members) < 2:
+        return
+    project, role = members[0].project, draw(st.sampled_from("xxy"))
+    for job in members:
+        apart = draw(st.integers(0, 4)) == 0
+        tenant = job.tenant if apart and not project else f"{project}{role}"
+        changed = replace(job, group=name, project=project, tenant=tenant if job.gpus else "")
+        world.jobs[job.name] = changed
+    least = draw(st.sampled_from([None, None, len(members) - 1]))
+    names = tuple(job.name for job in members)
+    group = Group(name=name, members=names, min_members=least)
+    try:
+        check_room(group, [world.jobs[member] for member in names], world.pools)
+    except NeverFits:
+        for member in names:
+            world.jobs[member] = replace(world.jobs[member], group="")
+        return
+    world.groups[name] = group
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import EVERYWHERE
+from slotq_core.model.projects import EVERYWHERE, ShareStatus
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
 from tests.property.first_jobs import plan_from_first_jobs
-from tests.property.node_worlds import World, worlds
+from tests.property.node_worlds import GPUS, World, worlds
 
 MOST_TICKS = 150
 
@@ -65,6 +67,36 @@ def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: Wor
             elif isinstance(each, Start):
                 started.add(each.job.name)
     assert evicted_for <= started
+
+
+@given(worlds(shared=True))
+def test_gpus_are_reclaimed_only_within_a_share_from_above_one(world: World) -> None:
+    """Whoever takes GPUs of others on a node has, with them, at most its fair share. Each project
+    that loses some had more than its share or its quota."""
+    for _ in range(12):
+        snapshot = world.snapshot()
+        shares = {each.name: each for each in share_statuses(snapshot, world.now)}
+        planned = plan(snapshot, world.now)
+        started = Counter[str]()
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started[each.job.project] += each.job.gpus or each.job.demand.slots * WHOLE * GPUS
+            elif isinstance(each, Evict) and each.claim.node:
+                _check_a_reclaim(each, shares, started)
+        world.settle()
+        world.tick()
+
+
+def _check_a_reclaim(evict: Evict, shares: dict[str, ShareStatus], started: Counter[str]) -> None:
+    others = {victim.project for victim in evict.victims} - {evict.beneficiary.project}
+    if not others:
+        return
+    mine, node = shares[evict.beneficiary.project], WHOLE * GPUS
+    with_it = mine.held * node + started[mine.name] + evict.beneficiary.gpus
+    assert with_it <= mine.share * node + 0.1, (mine, evict)
+    for theirs in (shares[name] for name in others):
+        held = theirs.held * node + started[theirs.name]
+        assert held > min(theirs.share, theirs.quota) * node, (theirs, evict)
 
 
 @given(worlds(sliced=True))

@@ -184,6 +184,7 @@ def _together(sharing: Sequence[Candidate]) -> Candidate:
         unsaved=max(candidate.unsaved for candidate in sharing),
         lost=sum(candidate.lost for candidate in sharing),
         slots=sum(candidate.slots for candidate in sharing),
+        others=tuple(place for candidate in sharing for place in candidate.others),
     )
 
 

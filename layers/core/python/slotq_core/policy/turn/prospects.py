@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import LiveGang
+from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
@@ -63,6 +65,18 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     return False
 
 
+def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
+    """At most how many members an instance holds as a node, and how many the nodes of the members'
+    tenants hold, with all that members may evict there."""
+    smallest = min(job.gpus for job in gang.waiting if job.gpus)
+    held = 0
+    for _, room in nodes.of_members(gang):
+        if not room.closed:
+            given = sum(candidate.slots for candidate in room.candidates)
+            held += max(0, sum(room.free) + sum(room.coming) + given) // smallest
+    return max([1, *(WHOLE * gpus // smallest for gpus in gang.gpus_in.values())]), held
+
+
 def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     """Whether a gang's rooms could hold enough members, with all slots that the gang may reclaim or
     with all that it may preempt."""
@@ -76,6 +90,11 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     }
     smallest = min(job.demand.slots for job in gang.waiting)
     reclaimed = preempted = 0
+    if state.nodes and any(job.gpus for job in gang.waiting):
+        most, on_nodes = _on_nodes(gang, state.nodes)
+        reclaimed = preempted = on_nodes
+    else:
+        most = 1
     for name, room in rooms.items():
         held = (job.demand.slots for project in giving for job in room.jobs.running(project))
         lower = (
@@ -83,6 +102,6 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
             for candidate in room.jobs.candidates(representative.project)
             if candidate.rank < rank(representative)
         )
-        reclaimed += max(0, room.both.slots + sum(held)) // max(1, smallest)
-        preempted += max(0, room.both.slots + sum(lower)) // max(1, smallest)
+        reclaimed += most * max(0, room.both.slots + sum(held)) // max(1, smallest)
+        preempted += most * max(0, room.both.slots + sum(lower)) // max(1, smallest)
     return not smallest or max(1, gang.needed) <= max(reclaimed, preempted)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.attempts import StopCause
@@ -36,13 +35,11 @@ class NodeRequests:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: AbstractSet[str],
         shared: SharedNodes,
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances. `shared`: the nodes on which each job asks for its own amount."""
-        self._pools, self._found, self._gangs = pools, found, gangs
-        self._shared = shared
+        """`pools`: those with nodes. `shared`: the nodes on which each job asks for its own
+        amount."""
+        self._pools, self._found, self._shared = pools, found, shared
         self._sizes: dict[Packed, Counter[int]] = defaultdict(Counter)
         """By size in GPUs, how many jobs wait."""
 
@@ -50,7 +47,7 @@ class NodeRequests:
         """Take in waiting jobs that are all like this one. Return False if they take whole
         instances in this scope, or each their own part of one. `usable`: the pools that the jobs
         may use."""
-        if not job.gpus or job.group in self._gangs:
+        if not job.gpus:
             return False
         pool = self._pool_of(job, scope, usable)
         if self._shared.are_in(pool):
@@ -108,6 +105,24 @@ class NodeRequests:
     def _takes(self, job: Job, pool: str) -> bool:
         kept = self._pools.get(pool)
         return bool(job.tenant and kept and job.gpus <= gpu_room(kept))
+
+
+def packed(jobs: Iterable[Job], gpus_in: Mapping[str, int]) -> Demand:
+    """What these jobs need together without any node: the instances of those that take GPUs of
+    nodes, in their first pool with nodes, and the demands of the others. `gpus_in`: the GPUs of an
+    instance, by pool with nodes."""
+    needed: list[Demand] = []
+    sizes: dict[tuple[str, str, Demand], Counter[Gpus]] = defaultdict(Counter)
+    for job in jobs:
+        fitting = (name for name in job.pools if 0 < job.gpus <= WHOLE * gpus_in.get(name, 0))
+        pool = next(fitting, None) if job.tenant else None
+        if pool is None:
+            needed.append(job.demand)
+        else:
+            sizes[job.tenant, pool, job.demand][job.gpus] += 1
+    for (_, pool, demand), of_tenant in sizes.items():
+        needed += [demand] * instances(of_tenant, (), (WHOLE,) * gpus_in[pool])
+    return Demand.total(needed)
 
 
 def instances(sizes: Mapping[Gpus, int], left: Iterable[ByGpu], new: ByGpu) -> int:

@@ -29,12 +29,9 @@ class OwnAmounts:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: AbstractSet[str],
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances."""
+        """`pools`: those with nodes."""
         self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpu_room(pool))}
-        self._gangs = gangs
         self.per = lcm(
             *self._gpus.values(), *(WHOLE * max(1, on_it.gpus) for on_it in found.values())
         )
@@ -45,7 +42,7 @@ class OwnAmounts:
         if job.attempt is not None:
             held = job.gpus if job.attempt.node else 0
             whole = WHOLE * job.attempt.node_gpus or whole
-        elif job.group in self._gangs or not job.tenant:
+        elif not job.tenant:
             held = 0
         if not held or held > whole or self.per % whole:
             return job.demand * self.per
@@ -61,12 +58,11 @@ class SharedNodes:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: AbstractSet[str],
         without_nodes: Mapping[str, AbstractSet[str]],
     ) -> None:
         """`pools`: those with nodes. `without_nodes`: by pool, the tenants whose jobs take whole
         instances for a while."""
-        self._own = OwnAmounts(pools, found, gangs)
+        self._own = OwnAmounts(pools, found)
         self.per = self._own.per
         self._without_nodes = without_nodes
         self._pools = {name for name, pool in pools.items() if pool.nodes and pool.nodes.shared}

@@ -29,15 +29,13 @@ class OwnLimits:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: frozenset[str],
         journal: Journal,
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances."""
+        """`pools`: those with nodes."""
         self._found = {f"{pool}/{name}": on_it for (pool, name), on_it in found.items()}
         """By name of the job that stands for the node."""
         self._journal = journal
-        amounts = OwnAmounts(pools, found, gangs)
+        amounts = OwnAmounts(pools, found)
         self._own, self._per = amounts.of, amounts.per
         self._limits: dict[int, Mapping[str, int]] = {}
         self._held: dict[int, Demand] = {}

@@ -279,7 +279,7 @@ class Accounts:
             account.limit = {name: account.quota[name] for name in names}
         from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
-        self.on_nodes.limits = OwnLimits(nodes.pools, nodes.found, nodes.gangs, self._journal)
+        self.on_nodes.limits = OwnLimits(nodes.pools, nodes.found, self._journal)
         self.on_nodes.limits.begin(holders, self.of, limits)
 
     def _stop(self, job: Job, pool: str) -> None:
@@ -387,4 +387,4 @@ def _requests_on(nodes: Nodes) -> NodeRequests:
     """An empty gathering of what waiting jobs ask for on nodes."""
     from slotq_core.policy.state.nodes.node_requests import NodeRequests
 
-    return NodeRequests(nodes.pools, nodes.found, nodes.gangs, nodes.shared)
+    return NodeRequests(nodes.pools, nodes.found, nodes.shared)
