@@ -59,7 +59,7 @@ def measure(path: Path, *, machines: int = MACHINES) -> dict[str, Figures]:
     return {
         "nodes, moves": on_nodes(jobs, wholes, machines, consolidate=True),
         "nodes, no moves": on_nodes(jobs, wholes, machines, consolidate=False),
-        "whole machines": whole(jobs, wholes, machines),
+        "whole machines": whole(jobs, machines),
         "parts, moves": on_nodes(jobs, parts, machines, consolidate=True),
         "parts, no moves": on_nodes(jobs, parts, machines, consolidate=False),
     }
@@ -96,7 +96,7 @@ def on_nodes(
     }
 
 
-def whole(jobs: Sequence[TraceJob], gpus: Sequence[float], machines: int) -> Figures:
+def whole(jobs: Sequence[TraceJob], machines: int) -> Figures:
     """The same jobs with a machine each: first fit."""
     alone = [replace(job, slots=1) for job in jobs]
     outcome = first_fit(alone, machines)

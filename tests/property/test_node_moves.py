@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from slotq_core.gpu_amounts import WHOLE
-from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.jobs import Claim, JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan

@@ -102,11 +102,13 @@ class NodeConsolidation:
         """The candidates of the node that may move for the job. One whose project is beyond a hard
         budget could not start again. `leaves`: the job that stands for the node, if it ends."""
         state, accounts, name = self.state, self.state.accounts, pool.pool.name
-        leaving = NOTHING_LEAVES
+        shared, leaving = accounts.shared, NOTHING_LEAVES
+        asked = job.demand if shared is None else shared.of(job, name)
         if leaves is not None:
-            leaving = {account.key: leaves.demand for account in accounts.of(leaves, name)}
+            amount = leaves.demand if shared is None else shared.of(leaves, name)
+            leaving = {account.key: amount for account in accounts.of(leaves, name)}
         within_share = not accounts.book(name) or may_move_others(
-            job, accounts.of(job, name), leaving
+            asked, accounts.of(job, name), leaving
         )
         return [
             candidate
