@@ -223,6 +223,7 @@ def worlds(
             nodes=rules,
             min_runtime=draw(st.sampled_from([0, 0, 0, 25_000])),
             reserve_after=draw(st.sampled_from([None, None, 0, 30_000])),
+            consolidate=draw(st.sampled_from([False, True, True])),
             time_slice=draw(st.sampled_from([15_000, 25_000])) if sliced else None,
         )
         for name, rules in [
@@ -266,6 +267,43 @@ def worlds(
     )
     for number in range(draw(st.integers(1, 3)) if with_gangs else 0):
         draw(_gang(world, f"g{number}"))
+    return world
+
+
+@st.composite
+def scattered(draw: st.DrawFn) -> World:
+    """One pool that is full of nodes, in which jobs may move: small jobs on them end one by one,
+    while large ones and whole instances wait."""
+    pool = Pool(
+        name="p",
+        instance_type="ml.test",
+        capacity=Demand(slots=draw(st.integers(2, 4))),
+        nodes=NodeRules(
+            gpus=GPUS, keep=draw(st.sampled_from([20_000, 50_000])), shared=draw(st.booleans())
+        ),
+        min_runtime=draw(st.sampled_from([0, 0, 25_000])),
+        consolidate=True,
+    )
+    projects: tuple[Project, ...] = ()
+    if draw(st.booleans()):
+        projects = tuple(
+            Project(name=name, quota={EVERYWHERE: Demand(slots=draw(st.integers(0, 3)))})
+            for name in "ab"
+        )
+    sizes = draw(st.sampled_from([[100, 100, 200, 300, 400], [100, *PARTS, 400], [*PARTS, 0]]))
+    world = World(pools=(pool,), projects=projects, jobs={}, left={})
+    for number in range(draw(st.integers(6, 24))):
+        job = draw(_job(f"j{number:02}", ["p"], projects=projects))
+        gpus = draw(st.sampled_from(sizes))
+        tenant = ("" if pool.nodes and pool.nodes.shared else job.project) + "x"
+        world.jobs[job.name] = replace(
+            job,
+            gpus=gpus,
+            tenant=tenant if gpus else "",
+            demand=Demand(slots=1),
+            priority=draw(st.sampled_from([0, 0, 0, 1])),
+        )
+        world.left[job.name] = draw(st.sampled_from([1, 2, 3, 5, 9]))
     return world
 
 
