@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -111,6 +112,13 @@ class World:
             self.carry_out(planned)
         raise AssertionError("the plan does not settle")
 
+    def come(self, late: Iterable[Job]) -> None:
+        """Let further jobs come."""
+        for number, job in enumerate(late):
+            name, above = f"late{number:02}", job.priority + 4
+            self.jobs[name] = replace(job, name=name, priority=above, entry_time=self.now)
+            self.left[name] = 2
+
     def tick(self) -> None:
         """Let time pass: what stops has stopped, nodes are ready or gone, jobs run and end."""
         self.now += TICK
@@ -176,12 +184,12 @@ class World:
         """No GPU twice, no two tenants on a node, no pool over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
-            by_gpu = Counter[int]()
+            taken = Counter[int]()
             for attempt in (job.attempt for job in on_it if job.attempt):
-                by_gpu.update(attempt.gpus_held)
-            assert max(by_gpu.values(), default=0) <= WHOLE, key
-            assert by_gpu.total() == sum(job.gpus for job in on_it), key
-            assert all(index in range(GPUS) for index in by_gpu), key
+                taken.update(attempt.gpus_held)
+            assert max(taken.values(), default=0) <= WHOLE, key
+            assert taken.total() == sum(job.gpus for job in on_it), key
+            assert all(index in range(GPUS) for index in taken), key
             assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
         for pool in self.pools:
@@ -223,6 +231,7 @@ def worlds(
             nodes=rules,
             min_runtime=draw(st.sampled_from([0, 0, 0, 25_000])),
             reserve_after=draw(st.sampled_from([None, None, 0, 30_000])),
+            consolidate=draw(st.sampled_from([False, True, True])),
             time_slice=draw(st.sampled_from([15_000, 25_000])) if sliced else None,
         )
         for name, rules in [
@@ -270,6 +279,43 @@ def worlds(
 
 
 @st.composite
+def scattered(draw: st.DrawFn) -> World:
+    """One pool that is full of nodes, in which jobs may move: small jobs on them end one by one,
+    while large ones and whole instances wait."""
+    pool = Pool(
+        name="p",
+        instance_type="ml.test",
+        capacity=Demand(slots=draw(st.integers(2, 4))),
+        nodes=NodeRules(
+            gpus=GPUS, keep=draw(st.sampled_from([20_000, 50_000])), shared=draw(st.booleans())
+        ),
+        min_runtime=draw(st.sampled_from([0, 0, 25_000])),
+        consolidate=True,
+    )
+    projects: tuple[Project, ...] = ()
+    if draw(st.booleans()):
+        projects = tuple(
+            Project(name=name, quota={EVERYWHERE: Demand(slots=draw(st.integers(0, 3)))})
+            for name in "ab"
+        )
+    sizes = draw(st.sampled_from([[100, 100, 200, 300, 400], [100, *PARTS, 400], [*PARTS, 0]]))
+    world = World(pools=(pool,), projects=projects, jobs={}, left={})
+    for number in range(draw(st.integers(6, 24))):
+        job = draw(_job(f"j{number:02}", ["p"], projects=projects))
+        gpus = draw(st.sampled_from(sizes))
+        tenant = ("" if pool.nodes and pool.nodes.shared else job.project) + "x"
+        world.jobs[job.name] = replace(
+            job,
+            gpus=gpus,
+            tenant=tenant if gpus else "",
+            demand=Demand(slots=1),
+            priority=draw(st.sampled_from([0, 0, 0, 1])),
+        )
+        world.left[job.name] = draw(st.sampled_from([1, 2, 3, 5, 9]))
+    return world
+
+
+@st.composite
 def _gang(draw: st.DrawFn, world: World, name: str) -> None:
     """Make a gang of some of the jobs that are in none. Most of its members share a tenant."""
     free = [job for job in world.jobs.values() if not job.group]
@@ -295,6 +341,18 @@ def _gang(draw: st.DrawFn, world: World, name: str) -> None:
 
 
 @st.composite
+def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
+    """A world of jobs on nodes that run for long, and jobs of higher rank that come later."""
+    world = draw(worlds())
+    names = [pool.name for pool in world.pools]
+    jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
+    world.jobs = {job.name: job for job in jobs}
+    world.left = dict.fromkeys(world.jobs, 6)
+    late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
+    return world, late
+
+
+@st.composite
 def _job(
     draw: st.DrawFn,
     name: str,
@@ -302,8 +360,10 @@ def _job(
     *,
     projects: tuple[Project, ...],
     shared: bool = False,
+    least: int = 0,
 ) -> Job:
-    gpus = draw(st.sampled_from([0, 100, 100, 200, 300, 400, *PARTS]))
+    sizes = [0, 100, 100, 200, 300, 400, *PARTS]
+    gpus = draw(st.sampled_from([size for size in sizes if size >= least]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
     return Job(

@@ -8,6 +8,6 @@ time_slice     take turns between users of one rank
 reserve        let a pool drain for a job that others passed for too long
 victims        a set of victims: what it frees and what it costs
 victim_search  looks for a better set
-on_nodes       the same for GPUs of nodes
+nodes          the same for GPUs of nodes
 action_rules   the actions of one plan together
 """
