@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -111,6 +112,13 @@ class World:
             self.carry_out(planned)
         raise AssertionError("the plan does not settle")
 
+    def come(self, late: Iterable[Job]) -> None:
+        """Let further jobs come."""
+        for number, job in enumerate(late):
+            name, above = f"late{number:02}", job.priority + 4
+            self.jobs[name] = replace(job, name=name, priority=above, entry_time=self.now)
+            self.left[name] = 2
+
     def tick(self) -> None:
         """Let time pass: what stops has stopped, nodes are ready or gone, jobs run and end."""
         self.now += TICK
@@ -176,12 +184,12 @@ class World:
         """No GPU twice, no two tenants on a node, no pool over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
-            by_gpu = Counter[int]()
+            taken = Counter[int]()
             for attempt in (job.attempt for job in on_it if job.attempt):
-                by_gpu.update(attempt.gpus_held)
-            assert max(by_gpu.values(), default=0) <= WHOLE, key
-            assert by_gpu.total() == sum(job.gpus for job in on_it), key
-            assert all(index in range(GPUS) for index in by_gpu), key
+                taken.update(attempt.gpus_held)
+            assert max(taken.values(), default=0) <= WHOLE, key
+            assert taken.total() == sum(job.gpus for job in on_it), key
+            assert all(index in range(GPUS) for index in taken), key
             assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
         for pool in self.pools:
@@ -333,6 +341,18 @@ def _gang(draw: st.DrawFn, world: World, name: str) -> None:
 
 
 @st.composite
+def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
+    """A world of jobs on nodes that run for long, and jobs of higher rank that come later."""
+    world = draw(worlds())
+    names = [pool.name for pool in world.pools]
+    jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
+    world.jobs = {job.name: job for job in jobs}
+    world.left = dict.fromkeys(world.jobs, 6)
+    late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
+    return world, late
+
+
+@st.composite
 def _job(
     draw: st.DrawFn,
     name: str,
@@ -340,8 +360,10 @@ def _job(
     *,
     projects: tuple[Project, ...],
     shared: bool = False,
+    least: int = 0,
 ) -> Job:
-    gpus = draw(st.sampled_from([0, 100, 100, 200, 300, 400, *PARTS]))
+    sizes = [0, 100, 100, 200, 300, 400, *PARTS]
+    gpus = draw(st.sampled_from([size for size in sizes if size >= least]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
     return Job(

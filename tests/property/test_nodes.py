@@ -17,7 +17,7 @@ from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, Move, NodeEnd, Plan, Start, StartNode
 from tests.property.first_jobs import plan_from_first_jobs
-from tests.property.node_worlds import GPUS, World, worlds
+from tests.property.node_worlds import GPUS, World, busy_worlds, worlds
 
 MOST_TICKS = 150
 
@@ -197,6 +197,28 @@ def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: rand
         assert shuffled.wake_at == expected.wake_at
         world.settle()
         world.tick()
+
+
+@given(busy_worlds())
+def test_jobs_that_come_later_evict_on_one_gpu_and_start_before_their_victims(
+    busy: tuple[World, list[Job]],
+) -> None:
+    world, late = busy
+    for _ in range(3):
+        world.settle()
+        world.tick()
+    world.come(late)
+    waits_for: dict[str, str] = {}
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                waits_for |= {victim.name: each.beneficiary.name for victim in each.victims}
+                if each.claim.node:
+                    _check_on_one_node(each.beneficiary, each)
+            elif isinstance(each, Start):
+                assert each.job.name not in waits_for, (each.job.name, waits_for)
+                waits_for = {v: b for v, b in waits_for.items() if b != each.job.name}
+    assert not waits_for
 
 
 @given(worlds(with_projects=True))

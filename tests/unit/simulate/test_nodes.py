@@ -67,6 +67,27 @@ def test_sixty_trials_of_one_gpu_run_sixteen_at_once_on_two_nodes():
     ]
 
 
+def test_sixty_trials_of_a_quarter_gpu_run_thirty_two_at_once_on_one_node():
+    record, seen = ran([job(f"t{n:02}", gpus=0.25) for n in range(60)], slots=1)
+    starts = sorted(record.started(f"t{n:02}")[0] // 1000 for n in range(60))
+    assert starts == [180] * 32 + [280] * 28
+    assert [line for line in seen if "starting" in line] == ["0 node-1 starting"]
+
+
+def test_whole_gpus_wait_for_a_gpu_without_parts():
+    halves = [job(f"h{n}", gpus=0.5, runtime=100 + 100 * (n % 2)) for n in range(16)]
+    record, _ = ran([*halves, job("whole", at=200, gpus=1), job("part", at=200, gpus=0.5)])
+    assert record.started("whole") == [380_000], "each GPU has one half until then"
+    assert record.started("part") == [280_000]
+
+
+def test_a_higher_rank_evicts_parts_of_one_gpu():
+    quarters = [job(f"q{n:02}", gpus=0.25, runtime=1_000) for n in range(32)]
+    record, _ = ran([*quarters, job("high", at=300, gpus=0.5, priority=1)], slots=1)
+    assert record.started("high") == [305_000]
+    assert sum(record.evictions(f"q{n:02}") for n in range(32)) == 2
+
+
 def test_a_job_starts_at_once_on_a_node_that_is_there():
     record, _ = ran([job("a", gpus=2, runtime=1_000), job("b", at=300, gpus=6)])
     assert (record.started("a"), record.started("b")) == ([180_000], [300_000])

@@ -2,13 +2,12 @@
 
 settle         step 1: what the clock has already decided
 consolidate    move running jobs to another pool
-nodes          the same between jobs on nodes
 reclaim        take slots back from projects above their share
 preempt        evict a lower rank of the same project
 time_slice     take turns between users of one rank
 reserve        let a pool drain for a job that others passed for too long
 victims        a set of victims: what it frees and what it costs
 victim_search  looks for a better set
-move_search    which jobs of one node to move, and where to
+nodes          the same for GPUs of nodes
 action_rules   the actions of one plan together
 """
