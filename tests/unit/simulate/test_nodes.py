@@ -287,7 +287,7 @@ def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
 
 
 def test_a_job_moves_to_another_node_so_that_a_large_one_fits():
-    """`a` and `b` leave three GPUs in use on each of two nodes. `c` moves, and works until it stops."""
+    """`a` and `b` leave holes on two nodes. `c` moves, and works on while it stops."""
     pool = {"name": "p", "capacity": 2, "stop_seconds": 5, "nodes": NODES, "consolidate": True}
     jobs = [job("a", gpus=5), job("b", gpus=5), job("c", gpus=3, runtime=900)]
     jobs += [job("d", gpus=3, runtime=900), job("big", 400, gpus=8)]
