@@ -284,3 +284,15 @@ def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
     record = simulate(scenario)
     started = {name: [at // 1000 for at in record.started(name)] for name in "abcd"}
     assert started == {"a": [0], "b": [0, 200], "c": [], "d": [100]}
+
+
+def test_a_job_moves_to_another_node_so_that_a_large_one_fits():
+    """`a` and `b` leave holes on two nodes. `c` moves, and works on while it stops."""
+    pool = {"name": "p", "capacity": 2, "stop_seconds": 5, "nodes": NODES, "consolidate": True}
+    jobs = [job("a", gpus=5), job("b", gpus=5), job("c", gpus=3, runtime=900)]
+    jobs += [job("d", gpus=3, runtime=900), job("big", 400, gpus=8)]
+    record, _ = ran(jobs, pools=[pool])
+    at = {name: [each // 1000 for each in record.started(name)] for name in ("c", "d", "big")}
+    assert at == {"c": [180, 405], "d": [180], "big": [405]}
+    told = [(each.t // 1000, each.event) for each in record.events if each.job == "c"]
+    assert told[-4:] == [(400, "evict"), (405, "stopped"), (405, "start"), (1080, "complete")]
