@@ -89,6 +89,13 @@ def test_the_agent_reads_the_cores_orders() -> None:
     }
 
 
+def test_a_report_from_before_there_were_parts_is_read(report: core.NodeReport) -> None:
+    document = json.loads(core.written_report(report, TOKEN))
+    del document["attempts"][0]["gpu_bound"]
+    document["hmac"] = core.proof(document, TOKEN)
+    assert read(core.canonical(document)) == report
+
+
 def test_the_agents_order_has_every_field_of_the_cores() -> None:
     renamed = {"grace_s": "grace", "literal_paths": "literal"}
     names = {renamed.get(name, name) for name in asdict(ORDER)}
@@ -101,6 +108,23 @@ def test_the_core_reads_the_agents_report_and_writes_the_same_bytes(tmp_path) ->
     report = core.read_report(content, token=TOKEN, node="node", generation=2)
     assert report.attempts[0].state is core.AttemptPhase.FAILED
     assert core.written_report(report, TOKEN) == content
+
+
+def test_no_place_of_one_job_makes_the_report_of_its_node_unreadable(tmp_path) -> None:
+    node = finished_node(tmp_path)
+    (job,) = node._jobs.values()
+    longest = "s3://bucket/" + "x" * 1_012  # as SageMaker takes one
+    for place in (longest, longest * 9, "s3://bucket/\ud800"):
+        job.checkpoints = place
+        job.artifact = f"{place}/{'j' * 63}/output/model.tar.gz"
+        content = agent.canonical(agent.with_proof(node.document(), TOKEN))
+        report = core.read_report(content, token=TOKEN, node="node", generation=2)
+        assert report.attempts[0].state is core.AttemptPhase.FAILED
+        if place == longest:
+            assert (report.attempts[0].artifact, report.attempts[0].checkpoints) == (
+                job.artifact,
+                job.checkpoints,
+            )
 
 
 @pytest.fixture
@@ -206,9 +230,9 @@ def test_the_bounds_agree() -> None:
         agent.LARGEST_ORDERS,
         agent.LARGEST_REPORT,
     )
-    assert (core.MOST_PROBLEMS, core.LONGEST_PROBLEM, core.LONGEST_FAILURE) == (
+    assert (core.MOST_PROBLEMS, core.LONGEST_PROBLEM) == (
         agent.MOST_PROBLEMS,
         agent.LONGEST_PROBLEM,
-        agent.LONGEST_FAILURE,
     )
+    assert (core.LONGEST_FAILURE, core.LONGEST_URI) == (agent.LONGEST_FAILURE, agent.LONGEST_URI)
     assert {phase for phase in core.AttemptPhase if not phase.ended} == agent.LIVE

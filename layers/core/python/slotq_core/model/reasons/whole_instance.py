@@ -10,13 +10,13 @@ from slotq_core.model.reasons.reason import Reason
 
 _SENTENCES: Mapping[str, str] = {
     "no_nodes": "none of its pools keeps nodes",
-    "gang": "it is a member of a gang",
     "instances": "it takes several instances",
     "entry_point": (
         "its request names no ContainerEntrypoint and no script, and a node cannot see the entry "
         "point of its image"
     ),
     "shell": "it allows a shell (RemoteDebugConfig), and jobs of every project share the nodes",
+    "few_gpus": "an instance of pool {0} has {1} GPUs, fewer than the pool says",
     "input_mode": "its input mode is {0}; a node reads in File mode",
     "field": "its request has {0}",
     "no_s3": "channel {0} is not read from S3 ({1})",

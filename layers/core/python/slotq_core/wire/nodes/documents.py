@@ -20,6 +20,7 @@ from typing import Any
 
 from slotq_core.errors import NotUnderstood
 from slotq_core.gpu_amounts import Gpus
+from slotq_core.model.attempts import GpuBound
 from slotq_core.wire import strict_json
 
 VERSION = 1
@@ -35,6 +36,8 @@ MOST_GPUS = 64
 MOST_METRICS = 40
 LONGEST_FAILURE = 1024
 """Characters of an attempt's failure, as SageMaker's FailureReason."""
+LONGEST_URI = 2048
+"""Characters of a place in S3: the longest one of a request, with what the agent adds to it."""
 LONGEST_PROBLEM = 300
 MOST_PROBLEMS = 20
 GRACE = 5
@@ -222,6 +225,8 @@ class EndReason(StrEnum):
     """The node had no lease."""
     NODE = "node"
     """SageMaker stopped the node."""
+    SHARED_FAULT = "shared_fault"
+    """A fatal fault on its GPU, of one of the jobs that have parts of the GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,6 +252,7 @@ class ReportedAttempt:
     artifact: str = ""
     """The S3 URI of the model."""
     checkpoints: str = ""
+    gpu_bound: GpuBound = GpuBound.NONE
     metrics: Mapping[str, float] = field(default_factory=dict)
     pid: int | None = None
 
@@ -341,8 +347,9 @@ def _attempt(document: Mapping[str, Any]) -> ReportedAttempt:
         exit=None if document["exit"] is None else _code(document["exit"]),
         failure=_text(document["failure"], LONGEST_FAILURE),
         why=EndReason(document["why"]),
-        artifact=_text(document["artifact"], LONGEST_FAILURE),
-        checkpoints=_text(document["checkpoints"], LONGEST_FAILURE),
+        artifact=_text(document["artifact"], LONGEST_URI),
+        checkpoints=_text(document["checkpoints"], LONGEST_URI),
+        gpu_bound=GpuBound(document.get("gpu_bound", GpuBound.NONE)),
         metrics=_metrics(document["metrics"]),
         pid=_optional(document["pid"]),
     )
