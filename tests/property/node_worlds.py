@@ -184,12 +184,12 @@ class World:
         """No GPU twice, no two tenants on a node, no pool over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
-            by_gpu = Counter[int]()
+            taken = Counter[int]()
             for attempt in (job.attempt for job in on_it if job.attempt):
-                by_gpu.update(attempt.gpus_held)
-            assert max(by_gpu.values(), default=0) <= WHOLE, key
-            assert by_gpu.total() == sum(job.gpus for job in on_it), key
-            assert all(index in range(GPUS) for index in by_gpu), key
+                taken.update(attempt.gpus_held)
+            assert max(taken.values(), default=0) <= WHOLE, key
+            assert taken.total() == sum(job.gpus for job in on_it), key
+            assert all(index in range(GPUS) for index in taken), key
             assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
         for pool in self.pools:
@@ -231,6 +231,7 @@ def worlds(
             nodes=rules,
             min_runtime=draw(st.sampled_from([0, 0, 0, 25_000])),
             reserve_after=draw(st.sampled_from([None, None, 0, 30_000])),
+            consolidate=draw(st.sampled_from([False, True, True])),
             time_slice=draw(st.sampled_from([15_000, 25_000])) if sliced else None,
         )
         for name, rules in [
@@ -278,15 +279,40 @@ def worlds(
 
 
 @st.composite
-def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
-    """A world of jobs on nodes that run for long, and jobs of higher rank that come later."""
-    world = draw(worlds())
-    names = [pool.name for pool in world.pools]
-    jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
-    world.jobs = {job.name: job for job in jobs}
-    world.left = dict.fromkeys(world.jobs, 5)
-    late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
-    return world, late
+def scattered(draw: st.DrawFn) -> World:
+    """One pool that is full of nodes, in which jobs may move: small jobs on them end one by one,
+    while large ones and whole instances wait."""
+    pool = Pool(
+        name="p",
+        instance_type="ml.test",
+        capacity=Demand(slots=draw(st.integers(2, 4))),
+        nodes=NodeRules(
+            gpus=GPUS, keep=draw(st.sampled_from([20_000, 50_000])), shared=draw(st.booleans())
+        ),
+        min_runtime=draw(st.sampled_from([0, 0, 25_000])),
+        consolidate=True,
+    )
+    projects: tuple[Project, ...] = ()
+    if draw(st.booleans()):
+        projects = tuple(
+            Project(name=name, quota={EVERYWHERE: Demand(slots=draw(st.integers(0, 3)))})
+            for name in "ab"
+        )
+    sizes = draw(st.sampled_from([[100, 100, 200, 300, 400], [100, *PARTS, 400], [*PARTS, 0]]))
+    world = World(pools=(pool,), projects=projects, jobs={}, left={})
+    for number in range(draw(st.integers(6, 24))):
+        job = draw(_job(f"j{number:02}", ["p"], projects=projects))
+        gpus = draw(st.sampled_from(sizes))
+        tenant = ("" if pool.nodes and pool.nodes.shared else job.project) + "x"
+        world.jobs[job.name] = replace(
+            job,
+            gpus=gpus,
+            tenant=tenant if gpus else "",
+            demand=Demand(slots=1),
+            priority=draw(st.sampled_from([0, 0, 0, 1])),
+        )
+        world.left[job.name] = draw(st.sampled_from([1, 2, 3, 5, 9]))
+    return world
 
 
 @st.composite
@@ -312,6 +338,18 @@ def _gang(draw: st.DrawFn, world: World, name: str) -> None:
             world.jobs[member] = replace(world.jobs[member], group="")
         return
     world.groups[name] = group
+
+
+@st.composite
+def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
+    """A world of jobs on nodes that run for long, and jobs of higher rank that come later."""
+    world = draw(worlds())
+    names = [pool.name for pool in world.pools]
+    jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
+    world.jobs = {job.name: job for job in jobs}
+    world.left = dict.fromkeys(world.jobs, 5)
+    late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
+    return world, late
 
 
 @st.composite

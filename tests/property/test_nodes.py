@@ -15,7 +15,7 @@ from slotq_core.model.projects import EVERYWHERE, ShareStatus
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
-from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
+from slotq_core.policy.plan import EndNode, Evict, Move, NodeEnd, Plan, Start, StartNode
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.node_worlds import GPUS, World, busy_worlds, worlds
 
@@ -143,7 +143,7 @@ def test_under_limits_who_others_are_stopped_for_starts(world: World) -> None:
     evicted_for: set[str] = set()
     for planned in run(world):
         for each in planned.decisions:
-            if isinstance(each, Evict):
+            if isinstance(each, Evict | Move):
                 evicted_for.add(each.beneficiary.name)
             elif isinstance(each, Start):
                 started.add(each.job.name)
@@ -166,21 +166,25 @@ def test_who_others_are_stopped_for_starts_before_they_do(world: World) -> None:
     where no job comes or goes, before any of the victims."""
     waits_for: dict[str, str] = {}
     ended_for: set[str] = set()
+    moves_for: set[str] = set()
     for planned in run(world):
         for each in planned.decisions:
             if isinstance(each, Evict):
                 waits_for |= {victim.name: each.beneficiary.name for victim in each.victims}
+            elif isinstance(each, Move):
+                moves_for.add(each.beneficiary.name)
             elif isinstance(each, EndNode) and each.cause is NodeEnd.NEEDED:
                 ended_for.add(each.by)
             elif isinstance(each, Start):
                 assert each.job.name not in waits_for, (each.job.name, waits_for)
                 waits_for = {v: b for v, b in waits_for.items() if b != each.job.name}
+                moves_for.discard(each.job.name)
                 ended_for.discard(each.job.name)
             elif isinstance(each, StartNode):
                 ended_for.discard(each.job.name)
         done = {job.name for job in world.jobs.values() if job.terminal}
         waits_for = {v: b for v, b in waits_for.items() if v not in done}
-    assert not waits_for and not ended_for
+    assert not waits_for and not ended_for and not moves_for
 
 
 @given(worlds(with_projects=True), st.randoms(use_true_random=False))
