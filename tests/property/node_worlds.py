@@ -347,7 +347,7 @@ def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
     names = [pool.name for pool in world.pools]
     jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
     world.jobs = {job.name: job for job in jobs}
-    world.left = dict.fromkeys(world.jobs, 6)
+    world.left = dict.fromkeys(world.jobs, 5)
     late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
     return world, late
 
