@@ -35,6 +35,8 @@ class World:
     """By job, for how many more ticks it runs."""
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
     generation: int = 0
+    for_one_person: frozenset[str] = frozenset()
+    """The pools whose nodes take one person's jobs at a time."""
     now: int = 1_000_000
     begun: int = 0
     """The nodes started so far."""
@@ -93,7 +95,9 @@ class World:
         for key, node in [*self.nodes.items()]:
             busy = any(self._is_on(job, node) for job in self.jobs.values() if job.active)
             if node.state is NodeState.STARTING:
+                alone = node.pool in self.for_one_person
                 ready = replace(node, state=NodeState.READY, running_since=self.now)
+                ready = replace(ready, one_person=alone)
                 self.nodes[key] = replace(ready, idle_since=self.now)
             elif node.state is NodeState.DRAINING and not busy:
                 del self.nodes[key]
@@ -129,13 +133,15 @@ class World:
         return attempt is not None and (attempt.pool, attempt.node) == (node.pool, node.name)
 
     def check(self) -> None:
-        """No GPU twice, no two tenants on a node, no pool over its capacity."""
+        """No GPU twice, no two tenants on a node, no two persons where it takes one's jobs, no pool
+        over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
             ids = [index for job in on_it if job.attempt for index in job.attempt.gpu_ids]
             assert len(ids) == len(set(ids)) == sum(job.gpus for job in on_it), key
             assert all(index in range(GPUS) for index in ids), key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
+            assert len({job.person for job in on_it}) < 2 or not node.one_person, key
         for pool in self.pools:
             held = sum(key[0] == pool.name for key in self.nodes)
             for job in self.jobs.values():
@@ -189,7 +195,13 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
         for n in range(draw(st.integers(1, 14)))
     ]
     left = {job.name: draw(st.sampled_from([1, 2, 3, 5])) for job in jobs}
-    return World(pools=pools, projects=projects, jobs={job.name: job for job in jobs}, left=left)
+    return World(
+        pools=pools,
+        projects=projects,
+        jobs={job.name: job for job in jobs},
+        left=left,
+        for_one_person=draw(st.sampled_from([frozenset(), frozenset({"p"}), frozenset("pq")])),
+    )
 
 
 @st.composite
@@ -207,5 +219,6 @@ def _job(draw: st.DrawFn, name: str, pools: list[str], *, projects: tuple[Projec
         gpus=gpus,
         tenant=f"{project}{role}" if gpus else "",
         project=project,
+        person=draw(st.sampled_from(["ann", "bob"])),
         preemptible=draw(st.sampled_from([True, True, True, False])),
     )

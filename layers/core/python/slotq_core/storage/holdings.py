@@ -95,6 +95,8 @@ class OnNode:
     """Hundredths of each GPU, by the GPU's index."""
     amounts: Demand
     """Of other resources."""
+    person: str = ""
+    """As in the job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +112,11 @@ class NodeUse:
     left: tuple[OnNode, ...] = ()
     at: int = 0
     """When the last job left (ms)."""
+
+    @property
+    def persons(self) -> frozenset[str]:
+        """The persons whose jobs come."""
+        return frozenset(job.person for job in self.came)
 
     @property
     def gained(self) -> tuple[dict[int, int], Demand]:
@@ -133,6 +140,7 @@ def on_node(job: Job) -> OnNode | None:
         number=attempt.number,
         gpus=dict.fromkeys(attempt.gpu_ids, WHOLE_GPU),
         amounts=attempt.node_share,
+        person=job.person,
     )
 
 

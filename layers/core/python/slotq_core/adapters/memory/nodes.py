@@ -108,6 +108,8 @@ def _check_room(node: Node, use: NodeUse, there: list[OnNode]) -> None:
         raise Conflict(f"node {node.name} has another tenant")
     gone = {job.job for job in use.left}
     after = [*(job for job in there if job.job not in gone), *use.came]
+    if node.one_person and len({job.person for job in after}) > 1:
+        raise Conflict(f"node {node.name} has jobs of another person")
     gpus, others = room_of(node, after)
     came = {index for job in use.came for index in job.gpus}
     known = range(node.contents["gpus"])

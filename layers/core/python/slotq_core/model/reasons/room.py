@@ -53,9 +53,17 @@ class NoGpusFree(Reason):
     """How many of these nodes have free GPUs."""
     instances: int
     """The free instances of the pool."""
+    others: int = 0
+    """The GPUs that are free on nodes with jobs of another person. Such a node takes the jobs of
+    one person at a time, because its agent does not run as root."""
 
     def sentence(self) -> str:
         spread = f"{self.free} are free on {units(self.nodes, 'nodes')}; " if self.free else ""
+        if self.others:
+            spread += (
+                f"{self.others} more are free where another person's jobs run, on nodes that take "
+                "one person's jobs at a time; "
+            )
         instances = "no free instance"
         if self.instances:
             instances = f"{units(self.instances, 'instances')} that others hold"

@@ -48,7 +48,7 @@ def _victims_on(room: NodeRoom, job: Job, at_least: int) -> tuple[Candidate, ...
     """The jobs to evict on this node; empty: they are not enough, or none is needed."""
     missing = max(at_least, job.gpus - room.left(job))
     candidates = room.gives(job)
-    if missing <= 0 or not room.ready or not room.outlasts(job):
+    if missing <= 0 or not room.ready or not room.takes(job, now=False):
         return ()
     if sum(c.slots for c in candidates) < missing:
         return ()

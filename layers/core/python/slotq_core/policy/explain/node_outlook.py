@@ -31,7 +31,7 @@ def waits_for_a_node(nodes: Nodes, job: Job, pool: str) -> bool:
     """Whether GPUs that are free or come free on a node are enough for the job."""
     index = own_nodes(nodes, job, pool)
     return index is not None and any(
-        room.left(job) >= job.gpus and room.outlasts(job) for room in index.rooms.values()
+        room.left(job) >= job.gpus and room.takes(job, now=False) for room in index.rooms.values()
     )
 
 
@@ -39,10 +39,12 @@ def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
     """The GPUs of the node of the job's claim, else of the one that has most for the job."""
     claimed = job.claim.node if job.claim and job.claim.pool == pool else ""
     best = index.rooms.get(claimed) or max(
-        index.rooms.values(), key=lambda room: (room.left(job), room.name)
+        index.rooms.values(),
+        key=lambda room: (room.is_open_to(job, now=False), room.left(job), room.name),
     )
-    left = max(0, best.left(job))
-    free = min(left, max(0, best.free)) if best.ready else 0
+    left = max(0, best.left(job)) if best.is_open_to(job, now=False) else 0
+    is_free = best.ready and best.is_open_to(job, now=True)
+    free = min(left, max(0, best.free)) if is_free else 0
     return outlook.Room(
         pool=pool,
         needed=job.gpus,
@@ -110,6 +112,8 @@ def _cause(
         return other, (outlook.InMinRuntime, ()), until
     if other.project != job.project:
         return other, (outlook.OfAnotherProject, ()), None
+    if not at.is_open_to(job, now=False):
+        return other, (outlook.OfAnotherPerson, ()), None
     if rank(other) < rank(job):
         missing = max(0, job.gpus - at.left(job))
         return other, (outlook.WouldNotHelp, (("missing", missing),)), None

@@ -227,13 +227,15 @@ def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
     """The reason of a job for which no node of its tenant has room."""
     pool = room.pool.name
     index = state.nodes.index(job, pool) if state.nodes else None
-    free = [found.open_now for found in index.rooms.values()] if index else []
+    open_now = [found for found in index.rooms.values() if found.open_now] if index else []
+    own = [found.open_now for found in open_now if found.is_open_to(job, now=True)]
     return reasons.NoGpusFree(
         pool=pool,
         needed=job.gpus,
-        free=sum(free),
-        nodes=sum(amount > 0 for amount in free),
+        free=sum(own),
+        nodes=len(own),
         instances=max(0, room.free_now.slots),
+        others=sum(found.open_now for found in open_now) - sum(own),
     )
 
 

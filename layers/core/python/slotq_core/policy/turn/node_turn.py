@@ -83,7 +83,9 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        if room is None or room.closed or room.left(self._job) < self._job.gpus:
+        if room is None or room.closed or not room.is_open_to(self._job, now=False):
+            return True
+        if room.left(self._job) < self._job.gpus:
             return True
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
@@ -98,6 +100,7 @@ class NodeTurn:
         if claimed is not None:
             room: NodeRoom | None = claimed
             is_free = claimed.ready and claimed.free >= self._job.gpus
+            is_free = is_free and claimed.is_open_to(self._job, now=True)
             if not is_free or self._state.limits.over_own(self._job, claimed.pool):
                 room = None
         else:

@@ -45,6 +45,8 @@ class NodeView(BaseModel):
     """The jobs on the node, in the order of their GPUs."""
     owed: list[NodeJobView] = Field(default=[])
     """The waiting jobs with a claim to GPUs of the node."""
+    one_person: bool = False
+    """Whether it takes the jobs of one person at a time: its agent does not run as root."""
     training_job: str
     """The node's own training job in SageMaker."""
     started_at: str
@@ -90,6 +92,7 @@ def node_view(
         free=[index for index in range(gpus) if index not in taken],
         jobs=[_job(job, sees) for job in on_it],
         owed=[_job(job, sees) for job in claimants],
+        one_person=node.one_person,
         training_job=node.training_job,
         started_at=iso(node.started_at),
         running_since=iso_or_none(node.running_since),

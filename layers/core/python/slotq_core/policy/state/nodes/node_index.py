@@ -79,7 +79,7 @@ class NodeIndex:
                 continue
             for name in sorted(by_amount[amount]):
                 room = self.rooms[name]
-                if room.outlasts(job) and (not room.empty or may_use(room)):
+                if room.takes(job, now=now) and (not room.empty or may_use(room)):
                     return room
         return None
 
@@ -87,5 +87,5 @@ class NodeIndex:
         """The rooms with claims that the job may take over."""
         for room in self.rooms.values():
             is_open = not now or (room.ready and job.gpus <= room.free)
-            if room.claims and is_open and job.gpus <= room.left(job) and room.outlasts(job):
+            if room.claims and is_open and job.gpus <= room.left(job) and room.takes(job, now=now):
                 yield room

@@ -17,12 +17,13 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.projects import EVERYWHERE
-from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
+from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied, for_one_person
 
 _COMES_BACK = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 
-Packed = tuple[str, str, str, str, Demand]
-"""Project, scope, tenant, pool, and the demand of one instance."""
+Packed = tuple[str, str, str, str, str, Demand]
+"""Project, scope, tenant, pool, the person where one person's jobs share a node (else empty), and
+the demand of one instance."""
 
 
 class NodeRequests:
@@ -37,6 +38,7 @@ class NodeRequests:
         """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
         instances."""
         self._pools, self._found, self._gangs = pools, found, gangs
+        self._for_one_person = for_one_person(found)
         self._sizes: dict[Packed, Counter[int]] = defaultdict(Counter)
         """By size in GPUs, how many jobs wait."""
 
@@ -51,7 +53,9 @@ class NodeRequests:
         pool = next((name for name in there if self._takes(job, name)), None)
         if pool is None:
             return False
-        self._sizes[job.project, scope, job.tenant, pool, job.demand][job.gpus] += count
+        person = job.person if (job.tenant, pool) in self._for_one_person else ""
+        packed = job.project, scope, job.tenant, pool, person, job.demand
+        self._sizes[packed][job.gpus] += count
         return True
 
     def _coming_back(self) -> Iterator[tuple[Job, str]]:
@@ -73,11 +77,12 @@ class NodeRequests:
         for job, pool in self._coming_back():
             for scope in scopes_of([pool]):
                 self.gather(job, 1, scope, [pool])
-        for (project, scope, tenant, pool, demand), sizes in self._sizes.items():
+        for (project, scope, tenant, pool, person, demand), sizes in self._sizes.items():
             left = [
                 found.left
                 for (name, _), found in self._found.items()
                 if name == pool and found.node.tenant == tenant and not (found.empty or found.ends)
+                if not found.node.one_person or found.person == person
             ]
             yield (project, scope), demand, instances(sizes, left, gpus_of(self._pools[pool]))
 

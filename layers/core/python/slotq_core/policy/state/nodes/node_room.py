@@ -38,6 +38,13 @@ class NodeRoom:
         """Whether no job holds, claims or waits for a GPU here."""
         self.fixed = False
         """Whether a job that cannot be evicted counts here."""
+        self.one_person = node is not None and node.one_person
+        """Whether all of its jobs have to be one person's."""
+        self.person: str | None = None
+        """Whose jobs run, wait or have a claim here; None: nobody's. Known only for nodes that take
+        one person's jobs."""
+        self.persons: frozenset[str] = frozenset()
+        """The same of all jobs that hold GPUs before this plan, also those that stop."""
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
         self.lasts_for: int | None = None
@@ -64,6 +71,9 @@ class NodeRoom:
         self.empty = found.empty
         self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
         self.closed = found.ends or found.node.state not in _ADMITTING
+        if self.one_person:
+            self.persons = frozenset(job.person for job in found.jobs)
+            self.person = found.person
         self.candidates = candidates
 
     @property
@@ -90,6 +100,17 @@ class NodeRoom:
         ]
         return 0 if self.closed else self.free + self.coming - self._owed(others)
 
+    def takes(self, job: Job, *, now: bool) -> bool:
+        """Whether the job may run here at all, now or when stopping jobs have stopped: for as long
+        as it has to, and beside the jobs that are here."""
+        return self.outlasts(job) and self.is_open_to(job, now=now)
+
+    def is_open_to(self, job: Job, *, now: bool) -> bool:
+        """Whether nobody else's jobs keep the job out of a node that takes one person's."""
+        if not self.one_person:
+            return True
+        return self.person in {None, job.person} and not (now and self.persons - {job.person})
+
     def outlasts(self, job: Job) -> bool:
         """Whether the node stays for as long as the job may run. Of a job that may run longer than
         half a node's life, half of it has to be left: a new node always has."""
@@ -103,12 +124,14 @@ class NodeRoom:
         """Give the job its GPUs. Return their indexes."""
         taken, rest = self.free_ids[: job.gpus], self.free_ids[job.gpus :]
         self._journal.set(self, "free_ids", rest)
+        self._belong_to(job)
         self._change(free=-job.gpus)
         return taken
 
     def hold(self, job: Job) -> None:
         """Hold the job's GPUs against later jobs: free ones first, then coming ones."""
         free = min(job.gpus, max(0, self.free))
+        self._belong_to(job)
         self._change(free=-free, coming=free - job.gpus)
 
     def take_claim(self, job: Job) -> None:
@@ -131,6 +154,10 @@ class NodeRoom:
             for candidate in self.candidates
             if candidate.rank < own and candidate.project == job.project
         ]
+
+    def _belong_to(self, job: Job) -> None:
+        if self.one_person and self.person is None:
+            self._journal.set(self, "person", job.person)
 
     def _change(self, *, free: int = 0, coming: int = 0) -> None:
         self._journal.record(NodeRoom._restore, self, self.free, self.coming)

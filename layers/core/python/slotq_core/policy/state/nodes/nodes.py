@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import NodeState
 from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
@@ -27,6 +28,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
     StandIns,
+    for_one_person,
     occupied,
     with_nodes_as_jobs,
 )
@@ -55,6 +57,7 @@ class Nodes:
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
+        self._for_one_person = for_one_person(self.found)
         self.rooms: dict[NodeName, NodeRoom] = {}
         self.protected_until: int | None = None
         """When the first `min_runtime` of a job on a node ends (ms)."""
@@ -153,6 +156,7 @@ class Nodes:
         gpus = max(job.gpus, gpus_of(kept))
         room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
+        room.one_person = (job.tenant, kept.name) in self._for_one_person
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
@@ -179,6 +183,8 @@ class Nodes:
         room = NodeRoom(
             node.name, node.pool, node.tenant, gpus=found.gpus, journal=self._journal, node=node
         )
+        if node.state is NodeState.STARTING:
+            room.one_person = (node.tenant, node.pool) in self._for_one_person
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
         if node.leaves_at is not None:
