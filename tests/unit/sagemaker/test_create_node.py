@@ -95,6 +95,13 @@ def test_a_node_takes_what_its_tenant_shares_and_nothing_of_the_job() -> None:
     }
 
 
+def test_a_node_has_the_tags_that_all_of_its_jobs_have() -> None:
+    tags = [{"Key": "cost-center", "Value": "4711"}]
+    asked = request(Tags=[{"Key": "own", "Value": "of the job"}])
+    found = node_request(asked, node(), LAUNCH, instance_type=TYPE, queue="mine", tags=tags)["Tags"]
+    assert found == [*tags, *made(request())["Tags"]]
+
+
 def test_a_node_of_every_project_bears_none() -> None:
     keys = [tag["Key"] for tag in made(request(), project="")["Tags"]]
     assert "slotq:project" not in keys
