@@ -380,6 +380,15 @@ def test_a_change_keeps_what_has_come_meanwhile(store: Store) -> None:
     assert now(store, node).idle_since == NOW + 4
 
 
+def test_a_node_keeps_the_problems_of_its_last_report(store: Store) -> None:
+    a_node_queue(store)
+    node = ready(store)
+    for number, problems in enumerate([("no route", "no S3"), ("no S3",), ()], start=1):
+        store.nodes.note_report(node, number, at=1, lease_until=NOW, problems=problems)
+        assert now(store, node).problems == problems
+    assert store.worlds.load(NOW).snapshot.nodes == (now(store, node),)
+
+
 def test_an_empty_node_ends_only_while_it_is_empty(store: Store) -> None:
     a_node_queue(store)
     node = ready(store)

@@ -107,7 +107,9 @@ class Nodes(Protocol):
         """Return the jobs on the node with the numbers of their attempts; none if another
         generation has taken its place."""
 
-    def note_report(self, node: Node, number: int, *, at: int, lease_until: int) -> None:
-        """Record that this report of the node was taken in, when its agent wrote it, and until when
-        the node may run jobs (ms). Raises Conflict if a later report or the same one is recorded,
-        or if this generation of the node has ended."""
+    def note_report(
+        self, node: Node, number: int, *, at: int, lease_until: int, problems: Sequence[str] = ()
+    ) -> None:
+        """Record that this report of the node was taken in, when its agent wrote it, until when the
+        node may run jobs (ms), and the agent's problems. Raises Conflict if a later report or the
+        same one is recorded, or if this generation of the node has ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from slotq_core.adapters.memory.state import State, one_at_a_time
@@ -32,11 +32,14 @@ class MemoryNodes:
         return {job.job: job.number for job in jobs_on(self._state, node)} if same else {}
 
     @one_at_a_time
-    def note_report(self, node: Node, number: int, *, at: int, lease_until: int) -> None:
+    def note_report(
+        self, node: Node, number: int, *, at: int, lease_until: int, problems: Sequence[str] = ()
+    ) -> None:
         found = self._same(node)
         if found.reports >= number:
             raise Conflict(f"node {node.name}: report {number} is not a later one")
-        self._keep(replace(found, reports=number, reported_at=at, lease_until=lease_until))
+        noted = replace(found, reports=number, reported_at=at, lease_until=lease_until)
+        self._keep(replace(noted, problems=tuple(problems)))
 
     def _same(self, node: Node) -> Node:
         found = self._state.nodes.get((node.pool, node.name))

@@ -18,7 +18,7 @@ from slotq_core.errors import Conflict, NotUnderstood, SlotQError
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
+from slotq_core.model.nodes import LONGEST_PROBLEM, MOST_JOBS, MOST_PROBLEMS, Node, NodeState
 from slotq_core.model.reports import final_metrics
 from slotq_core.operations.attempts.observing import Observing
 from slotq_core.operations.nodes.node_changes import NodeChanges
@@ -128,7 +128,11 @@ class Reports:
         lease_until = document.written_at + _SECOND + 1000 * self._documents.lease()
         try:
             self._store.nodes.note_report(
-                node, report.number, at=document.written_at, lease_until=lease_until
+                node,
+                report.number,
+                at=document.written_at,
+                lease_until=lease_until,
+                problems=[*shown_problems(report)],
             )
         except Conflict:
             return  # A later report has been taken in, or the node has ended.
@@ -203,6 +207,13 @@ class Reports:
         for job, attempt in missing:
             if attempt.training_job in present.attempts and report.orders >= present.orders.number:
                 yield job, lost(attempt, document.written_at)
+
+
+def shown_problems(report: NodeReport) -> Iterator[str]:
+    """Yield the report's first problems as one short line each."""
+    for problem in report.problems[:MOST_PROBLEMS]:
+        line = " ".join(word for word in problem.split() if word.isprintable())
+        yield line if len(line) <= LONGEST_PROBLEM else f"{line[: LONGEST_PROBLEM - 1]}…"
 
 
 def _is_ready(node: Node, report: NodeReport) -> bool:

@@ -61,6 +61,10 @@ class NodeView(BaseModel):
     lease_until: str | None = None
     """Until when it may run jobs without another report; None: it has not reported yet."""
 
+    problems: list[str] = Field(default=[])
+    """What its agent said last of its troubles: a bucket or a route that does not answer, a right
+    that it lacks. At most five."""
+
 
 class NodesView(BaseModel):
     version: int = VERSION
@@ -100,6 +104,7 @@ def node_view(
         kept_until=None if idle is None else iso(idle + keep),
         leaves_at=iso_or_none(node.leaves_at),
         lease_until=iso_or_none(node.lease_until),
+        problems=[*node.problems],
     )
 
 

@@ -292,9 +292,11 @@ def not_on_node(generation: int, jobs: Iterable[OnNode]) -> Expression:
     return build.expression()
 
 
-def note_report(generation: int, number: int, *, at: int, lease_until: int) -> Expression:
-    """Record a node's report: its number, when the agent wrote it, and the lease (ms). Conditions:
-    it is of this generation, and no later report is recorded."""
+def note_report(
+    generation: int, number: int, *, at: int, lease_until: int, problems: Iterable[str] = ()
+) -> Expression:
+    """Record a node's report: its number, when the agent wrote it, the lease (ms), and the agent's
+    problems. Conditions: it is of this generation, and no later report is recorded."""
     build = _Builder()
     build.require(f"{build.name('generation')} = {build.value(generation)}")
     last, new = build.name("reports"), build.value(number)
@@ -302,6 +304,11 @@ def note_report(generation: int, number: int, *, at: int, lease_until: int) -> E
     build.set("reports", number)
     build.set("reportedAt", at)
     build.set("leaseUntil", lease_until)
+    texts: list[Value] = [{"S": text} for text in problems]
+    if texts:
+        build.put("problems", {"L": texts})
+    else:
+        build.remove("problems")
     return build.expression()
 
 
