@@ -26,6 +26,10 @@ class Worlds(Protocol):
         """Return the pools in order, with their health, foreign use and ledgers, at `now` (ms).
         Reads nothing of what waits."""
 
+    def nodes(self, now: int) -> Sequence[Node]:
+        """Return the nodes as a load at `now` (ms) shows them. Reads nothing of what waits, and
+        asks only for the nodes of pools that have any."""
+
     def load_all(self, now: int) -> World:
         """Load the same with every waiting job: for explanations, never for a pass."""
 
