@@ -38,6 +38,7 @@ SHARED = {
     "VpcConfig": {"Subnets": ["s"], "SecurityGroupIds": ["g"]},
     "OutputDataConfig": {"S3OutputPath": "s3://bucket/out", "KmsKeyId": "key"},
     "EnableInterContainerTrafficEncryption": True,
+    "RemoteDebugConfig": {"EnableRemoteDebug": True},
 }
 
 

@@ -51,7 +51,7 @@ def node_request(
     }
     return {
         **_some(request, ("RoleArn", "VpcConfig", "OutputDataConfig")),
-        **_some(request, ("EnableInterContainerTrafficEncryption",)),
+        **_some(request, ("EnableInterContainerTrafficEncryption", "RemoteDebugConfig")),
         "TrainingJobName": node.training_job,
         "AlgorithmSpecification": algorithm,
         "ResourceConfig": resources,
