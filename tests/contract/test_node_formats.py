@@ -41,7 +41,8 @@ ORDER = core.OrderedAttempt(
     attempt="job-1",
     job="job",
     number=2,
-    gpus=(0, 3),
+    gpus=(3,),
+    gpu_part=25,
     cpus=4,
     memory_mib=1000,
     grace_s=7,
@@ -76,7 +77,8 @@ def test_the_agent_reads_the_cores_orders() -> None:
         "attempt": "job-1",
         "job": "job",
         "number": 2,
-        "gpus": (0, 3),
+        "gpus": (3,),
+        "gpu_part": 25,
         "cpus": 4,
         "memory_mib": 1000,
         "grace": 7.0,
@@ -99,6 +101,23 @@ def test_the_core_reads_the_agents_report_and_writes_the_same_bytes(tmp_path) ->
     report = core.read_report(content, token=TOKEN, node="node", generation=2)
     assert report.attempts[0].state is core.AttemptPhase.FAILED
     assert core.written_report(report, TOKEN) == content
+
+
+def test_no_place_of_one_job_makes_the_report_of_its_node_unreadable(tmp_path) -> None:
+    node = finished_node(tmp_path)
+    (job,) = node._jobs.values()
+    longest = "s3://bucket/" + "x" * 1_012  # as SageMaker takes one
+    for place in (longest, longest * 9, "s3://bucket/\ud800"):
+        job.checkpoints = place
+        job.artifact = f"{place}/{'j' * 63}/output/model.tar.gz"
+        content = agent.canonical(agent.with_proof(node.document(), TOKEN))
+        report = core.read_report(content, token=TOKEN, node="node", generation=2)
+        assert report.attempts[0].state is core.AttemptPhase.FAILED
+        if place == longest:
+            assert (report.attempts[0].artifact, report.attempts[0].checkpoints) == (
+                job.artifact,
+                job.checkpoints,
+            )
 
 
 @pytest.fixture
@@ -204,9 +223,9 @@ def test_the_bounds_agree() -> None:
         agent.LARGEST_ORDERS,
         agent.LARGEST_REPORT,
     )
-    assert (core.MOST_PROBLEMS, core.LONGEST_PROBLEM, core.LONGEST_FAILURE) == (
+    assert (core.MOST_PROBLEMS, core.LONGEST_PROBLEM) == (
         agent.MOST_PROBLEMS,
         agent.LONGEST_PROBLEM,
-        agent.LONGEST_FAILURE,
     )
+    assert (core.LONGEST_FAILURE, core.LONGEST_URI) == (agent.LONGEST_FAILURE, agent.LONGEST_URI)
     assert {phase for phase in core.AttemptPhase if not phase.ended} == agent.LIVE

@@ -48,7 +48,8 @@ def test_a_page_can_be_followed(page: str, reader: Reader) -> None:
     world = replace(world, instead={**world.instead, **free_ports(world.ports)})
     if world.pools:
         pools = [word for pool in world.pools for word in ("--pool", pool)]
-        reader.emulator(*pools, *OPTIONS)
+        python = ("--python", reader.shared_python()) if world.on_nodes else ()
+        reader.emulator(*pools, *OPTIONS, *python)
     for file, text in world.files.items():
         reader.write(file, text)
     prepare(world.setup, reader)

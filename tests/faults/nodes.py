@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from unittest.mock import patch
 
@@ -23,11 +23,13 @@ from slotq_core.adapters.dynamodb.layout.validation import poison_of
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.ports.stored import Change, NodeChange
-from slotq_core.storage.holdings import WHOLE_GPU, on_node
+from slotq_core.storage import holdings
+from slotq_core.storage.holdings import OnNode, on_node
 from tests.contract.keeping_nodes import (
     a_node_queue,
     becoming,
@@ -152,14 +154,14 @@ def _wrong_on(node: Node, item: Item, jobs: list[Job]) -> Iterator[Broken]:
             yield Broken(ONE_LIVE, f"{job.name} is on another generation of {node.name}")
     yield from _not_for_it(node, jobs)
     gpus = range(node.contents["gpus"])
-    if any(amount > WHOLE_GPU or index not in gpus for index, amount in taken.items()):
+    if any(amount > WHOLE or index not in gpus for index, amount in taken.items()):
         yield Broken(CAPACITY, f"GPUs of {node.name} are taken twice: {dict(taken)}")
     if any(amount > node.contents[name] for name, amount in share.items()):
         yield Broken(CAPACITY, f"{share} of {node.name} are taken, of {node.contents}")
     if len(jobs) > MOST_JOBS:
         yield Broken(CAPACITY, f"{len(jobs)} jobs are on {node.name}")
     free = {index: int(item[f"gpu_{index}"]["N"]) for index in gpus}
-    if any(free[index] > WHOLE_GPU - taken[index] for index in gpus):
+    if any(free[index] > WHOLE - taken[index] for index in gpus):
         yield Broken(CAPACITY, f"{node.name} offers GPUs that are taken: {free}")
     if int(item["jobs"]["N"]) != len(jobs):
         yield Broken(IDEMPOTENT, f"{node.name} counts {item['jobs']['N']} of {len(jobs)} jobs")
@@ -190,6 +192,15 @@ def two_jobs_want_one_gpu(engine: Engine) -> None:
     one, two = (waits_for_gpus(store, name, 2) for name in ("one", "two"))
     commit(store, coming(one, node, 0, 1))
     engine.late(CAPACITY, "a GPU is given twice", coming(two, node, 1, 2))
+
+
+@case
+def two_parts_want_one_gpu(engine: Engine) -> None:
+    store, node = engine.store, ready(engine.store)
+    one, two, three = (waits_for_gpus(store, name) for name in ("one", "two", "three"))
+    commit(store, coming(one, node, 3, part=50))
+    commit(store, coming(two, node, 3, part=25))
+    engine.late(CAPACITY, "parts of a GPU are more than one", coming(three, node, 3, part=30))
 
 
 @case
@@ -252,7 +263,7 @@ def a_job_comes_that_the_node_still_names(engine: Engine) -> None:
     job = waits_for_gpus(store, "one")
     engine.change_by_hand(node, jobs=1, job_one=9, gpu_0=0)
     engine.late(IDEMPOTENT, "a job comes that is there", coming(job, node, 1))
-    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE_GPU)
+    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE)
 
 
 @case
@@ -310,7 +321,7 @@ def a_job_ends_that_its_node_has_forgotten(engine: Engine) -> None:
     """It gives back nothing that is no longer its own."""
     store, node = engine.store, ready(engine.store)
     job = runs_on(store, "one", node, 0)
-    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE_GPU)
+    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE)
     commit(store, completing(job))
 
 
@@ -319,7 +330,7 @@ def a_node_is_repaired_while_a_job_ends(engine: Engine) -> None:
     """The handler has found that the node does not name the job; then somebody repairs the node."""
     store, node = engine.store, ready(engine.store)
     job = runs_on(store, "one", node, 0)
-    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE_GPU)
+    engine.change_by_hand(node, jobs=0, job_one=None, gpu_0=WHOLE)
     right = DynamoDecisions._absent
 
     def absent(*args: object) -> object:
@@ -406,8 +417,22 @@ def _mutant(
     return Mutant(name, without_condition(of, function, *parts), hunt(caught_by))
 
 
+@contextmanager
+def _parts_count_for_less() -> Iterator[None]:
+    def held(job: Job) -> OnNode | None:
+        found = on_node(job)
+        if found is None or WHOLE in found.gpus.values():
+            return found
+        return replace(found, gpus=dict.fromkeys(found.gpus, 1))
+
+    with patch.object(holdings, "on_node", held):
+        yield
+
+
 MUTANTS: tuple[Mutant, ...] = (
     _mutant("a GPU is given twice", "two_jobs_want_one_gpu", "use_node", "#gpu_"),
+    _mutant("parts of a GPU add up to more", "two_parts_want_one_gpu", "use_node", "#gpu_"),
+    Mutant("a part counts for less", _parts_count_for_less, hunt("two_parts_want_one_gpu")),
     _mutant("CPUs are given twice", "two_jobs_want_the_same_cpus", "use_node", "#free_"),
     _mutant("a job comes to any node", "a_node_drains_before_a_job_comes", "use_node", "#state"),
     _mutant("any tenant comes", "a_job_of_another_tenant_comes", "use_node", "#tenant"),

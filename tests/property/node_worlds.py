@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hypothesis import strategies as st
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
@@ -22,6 +24,8 @@ from slotq_core.policy.plan import EndNode, Evict, Plan, StartNode
 TICK = 10_000
 """The time between two plans (ms)."""
 GPUS = 4
+PARTS = (25, 25, 50, 50, 60, 95, 5)
+"""In hundredths of a GPU."""
 
 
 @dataclass(kw_only=True)
@@ -137,9 +141,13 @@ class World:
         over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
-            ids = [index for job in on_it if job.attempt for index in job.attempt.gpu_ids]
-            assert len(ids) == len(set(ids)) == sum(job.gpus for job in on_it), key
-            assert all(index in range(GPUS) for index in ids), key
+            taken = Counter[int]()
+            for attempt in (job.attempt for job in on_it if job.attempt):
+                taken.update(attempt.gpus_held)
+            assert max(taken.values(), default=0) <= WHOLE, key
+            assert taken.total() == sum(job.gpus for job in on_it), key
+            assert all(index in range(GPUS) for index in taken), key
+            assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
             assert len({job.person for job in on_it}) < 2 or not node.one_person, key
         for pool in self.pools:
@@ -154,11 +162,11 @@ class World:
             most = project.limit.get(EVERYWHERE, {}).get("slots")
             active = [job for job in self.jobs.values() if job.active and job.attempt]
             held = sum(
-                job.gpus if job.attempt and job.attempt.node else job.demand.slots * GPUS
+                job.gpus if job.attempt and job.attempt.node else job.demand.slots * WHOLE * GPUS
                 for job in active
                 if job.project == project.name
             )
-            assert most is None or held <= most * GPUS, (project.name, held)
+            assert most is None or held <= most * WHOLE * GPUS, (project.name, held)
 
 
 @st.composite
@@ -206,7 +214,7 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
 
 @st.composite
 def _job(draw: st.DrawFn, name: str, pools: list[str], *, projects: tuple[Project, ...]) -> Job:
-    gpus = draw(st.sampled_from([0, 1, 1, 2, 3, 4]))
+    gpus = draw(st.sampled_from([0, 100, 100, 200, 300, 400, *PARTS]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
     return Job(

@@ -29,6 +29,7 @@ from tests.e2e.pages.shell import Ran, Shell, plain_words
 from tests.e2e.waiting import PATIENCE, until
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import slotq
+from tests.functional.local.test_nodes import image
 
 _PROGRAMS = frozenset({"local", "exec", "demo", "ui", "top", "shell"})
 """Commands of slotq that start programs or run until Ctrl-C: they get a process."""
@@ -65,6 +66,12 @@ class Reader:
         held = emulators.held(self._state, *options, env=self.variables)
         self.account = self._emulator.enter_context(held)
         self._export(self.account.variables)
+
+    def shared_python(self) -> str:
+        """A Python that each user of this machine may run."""
+        for path in (self.folder.parent, *self.folder.parents[1:3]):
+            path.chmod(0o755)
+        return image(self.folder.parent / "python")
 
     def log(self) -> str:
         """What the emulator has said, if there was one."""

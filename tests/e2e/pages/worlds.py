@@ -19,6 +19,8 @@ class World:
 
     pools: tuple[str, ...] = ("main=2",)
     """The emulator's pools; without any, the page starts an emulator itself, or needs none."""
+    on_nodes: bool = False
+    """Whether jobs get a Python that other users of this machine may run, as jobs on nodes do."""
     reader: str | None = None
     """The role that the reader of the page has; None: the emulator's own user."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +109,12 @@ WORLDS: dict[str, World] = {
             )
         },
     ),
-    "docs/nodes.md": World(pools=(P5,)),
+    "docs/nodes.md": World(
+        pools=(P5,),
+        on_nodes=True,
+        files={"train.py": "import os; print('GPU', os.environ['CUDA_VISIBLE_DEVICES'])"},
+        instead={"1-60": "1-6", "--shell -- sleep 28800": "--shell -- sleep 28800 </dev/null"},
+    ),
     "docs/notifications.md": World(
         pools=(),
         instead={"slotq local start": "slotq local start --port 0"},
@@ -246,10 +253,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         '"TrainingJobName"': MIGRATION,
     },
     "docs/network.md": {"": AWS},
-    "docs/nodes.md": {
-        "instance_type": FRAGMENT,
-        "--gpus 1": "its jobs want a Python that other users may run: tests/e2e/test_nodes.py",
-    },
+    "docs/nodes.md": {"instance_type": FRAGMENT},
     "docs/notifications.md": {
         "aws ssm": AWS,
         "vision-slack": AWS,

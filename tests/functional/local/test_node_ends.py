@@ -395,6 +395,27 @@ def test_a_job_that_prints_without_end_ends_when_it_is_told(
     )
 
 
+def test_a_job_that_nests_folders_without_end_ends_alone(
+    shared: NodeProcess, account: Account
+) -> None:
+    source = """
+import os, time
+os.chdir(os.environ["SM_CHECKPOINT_DIR"])
+for _ in range(1_500):
+    os.mkdir("d")
+    os.chdir("d")
+print("nested", flush=True)
+time.sleep(1)
+"""
+    shared.until_ready()
+    beside = attempt(account, "beside-nests", "import time; print(1, flush=True); time.sleep(1000)")
+    nests = attempt(account, "nests", source)
+    shared.order(nests, beside)
+    assert shared.until_attempt("nests").state is AttemptPhase.COMPLETED
+    assert shared.until_attempt("beside-nests", "running").exit is None
+    account.until(lambda: not (shared.work / "jobs/nests").exists(), "nothing to be left")
+
+
 # --- what an image brings ---
 
 

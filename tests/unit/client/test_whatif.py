@@ -11,7 +11,7 @@ import pytest
 
 from slotq_core.model.jobs import JobState
 from tests.least_request import least_request
-from tests.unit.client.fake_scenario import fake_scenario, job
+from tests.unit.client.fake_scenario import DOCUMENT, fake_scenario, job
 
 PAGE = (Path(__file__).parents[3] / "docs" / "whatif.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -127,6 +127,31 @@ def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
     assert moments(answer)["mine", "complete"] == (None, "12:32")
 
 
+def test_a_pool_with_nodes_starts_who_asks_for_less_than_an_instance(whatif, queue):
+    quarters = [job(f"trial-{n}", group="trials", role="train") for n in (1, 2, 3)]
+    document = DOCUMENT | {"pools": [DOCUMENT["pools"][0] | {"capacity": 5}]}
+    queue.scenario = fake_scenario(*quarters, document=document)
+    answer = whatif("--nodes", "p5", "--hold", "resnet", "--gpus", "trials=0.25")
+    why = "starts on node node-1 of pool p5 when it is ready; needs 0.25 GPUs"
+    for trial in quarters:
+        (row,) = (row for row in answer["now"] if row["job"] == trial.name)
+        assert row["after"] == {"what": "waits", "pool": None, "why": why}
+        assert moments(answer)[trial.name, "start"][1] == "12:05"
+    added = whatif("--nodes", "p5=8", "--add", "gpus=0.5,pool=p5,project=team-a,name=half")
+    assert now(added)["half"] == ("absent", "waits")
+
+
+def test_a_request_that_asks_for_gpus_enters_as_it_would(whatif, tmp_path):
+    tags = {"slotq:gpus": "2", "slotq:project": "team-a", "priority": "9"}
+    request = least_request("mine", Tags=[{"Key": key, "Value": tags[key]} for key in tags])
+    request["AlgorithmSpecification"]["ContainerEntrypoint"] = ["python", "train.py"]
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    asked = "--submit", str(tmp_path / "request.json"), "--hours", "4"
+    mine = moments(whatif(*asked, "--nodes", "p5"))["mine", "start"]
+    whole = moments(whatif(*asked))["mine", "start"]
+    assert (whole, mine) == ((None, "12:02"), (None, "12:07")), "its node needs five minutes"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -144,7 +169,15 @@ def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
         (["--add", "size=9"], "'size' is not one of name, slots, pool"),
         (["--add", "slots=1,project=team-a,name=vit"], "a job named 'vit' exists already"),
         (["--runtime", "long"], "neither seconds nor a time such as 90s"),
-        (["--diff"], "give --pool or --quota"),
+        (["--diff"], "give --pool, --nodes or --quota"),
+        (["--nodes", "p6"], "there is no pool 'p6'"),
+        (["--nodes", "p5=x"], "p5=x: give a number of GPUs"),
+        (["--gpus", "resnet=1"], "no pool of p5 keeps nodes: add --nodes"),
+        (["--nodes", "p5", "--gpus", "vit=1"], "job vit is running, and keeps what it has"),
+        (["--nodes", "p5", "--gpus", "nobody=1"], "there is no job 'nobody'"),
+        (["--nodes", "p5", "--gpus", "resnet=0.333"], "resnet=0.333: "),
+        (["--nodes", "p5", "--gpus", "resnet=9"], "the job needs 9 GPUs of one instance"),
+        (["--nodes", "p5", "--gpus", "resnet=1", "--apply"], "--gpus is part of a job's request"),
         (["--apply"], "give a change"),
         (["--add", "slots=1,project=team-a", "--apply"], "use --submit FILE"),
         (["--pool", "p5=4", "--apply"], "confirm with --yes"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import json
 import os
@@ -676,3 +677,118 @@ def test_a_request_of_another_form_is_a_problem(tmp_path: Path, request_: Any) -
     attempts = [{"attempt": "a", "job": "a", "number": 1, "request": request_}]
     node.obey(orders(attempts=attempts))
     assert node.document()["problems"] == ["orders number 5 have an unknown form"]
+
+
+# --- what goes wrong with one job stays with it ---
+
+
+def nest(folder: Path, levels: int) -> None:
+    """Make folders deeper than Python's own walks follow, with a file at the end."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("end", os.O_WRONLY | os.O_CREAT, dir_fd=at))
+    os.close(at)
+
+
+def job_of(node: Any, **request: Any) -> Any:
+    order = agent.Order({"attempt": "a", "job": "a", "number": 1, "request": request})
+    return agent.Job(order, node)
+
+
+def test_folders_of_any_depth_are_searched_and_removed(tmp_path: Path) -> None:
+    place = job_of(make_node(tmp_path))._place
+    place.make()
+    nest(place.base / "checkpoints", 1_500)
+    found = place.tree.files(place.base / "checkpoints")
+    assert [len(name) for name, _ in found] == [len("d/" * 1_500 + "end")]
+    place.remove()
+    assert not place.root.exists()
+    nest(tmp_path, 1_500)
+    agent.empty(tmp_path)  # Nor does one that stays end the node.
+    agent.remove_tree(tmp_path)
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def fails(*_: Any, **__: Any) -> None:
+    raise FULL
+
+
+@pytest.mark.parametrize("metrics", [[], [{"Name": "loss", "Regex": "(.*)"}]])
+def test_a_start_that_the_node_cannot_carry_out_ends_that_attempt_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: list[Any]
+) -> None:
+    node = make_node(tmp_path)
+    node.link.start = fails
+    open_before = len([*Path("/proc/self/fd").iterdir()])
+    algorithm = {"ContainerEntrypoint": ["true"], "MetricDefinitions": metrics}
+    job = job_of(node, AlgorithmSpecification=algorithm)
+    job.run()
+    assert (job.state, job.why, job.is_removed) == ("failed", "node", True)
+    assert "No space left" in job.failure
+    assert len([*Path("/proc/self/fd").iterdir()]) == open_before
+
+
+def test_a_fault_of_the_agent_after_the_start_kills_that_job_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node(tmp_path)
+    process = agent.Process()
+    process.begun.set()
+    node.link.start = lambda *_: process
+    monkeypatch.setattr(node.link, "tell", lambda word, **_: word == "kill" and process.ended.set())
+    job = job_of(node, AlgorithmSpecification={"ContainerEntrypoint": ["true"]})
+    monkeypatch.setattr(job, "_watch", fails)
+    job.run()
+    assert process.ended.is_set()
+    assert (job.state, job.why) == ("failed", "node")
+
+
+@pytest.mark.parametrize(("is_full", "why"), [(True, "node"), (False, "")])
+def test_a_job_waits_again_where_others_have_filled_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool, why: str
+) -> None:
+    node = make_node(tmp_path)
+    monkeypatch.setattr(node.inputs, "is_full", lambda: is_full)
+    job = job_of(node, AlgorithmSpecification={"ContainerEntrypoint": ["true"]})
+    monkeypatch.setattr(job._place, "make", fails)
+    job.run()
+    assert (job.state, job.why) == ("failed", why)
+
+
+def test_a_job_starts_without_the_variables_that_no_process_can_have(tmp_path: Path) -> None:
+    parameters = {"a=b": "1", "long": "x" * 140_000, "half": '"\ud800"', "lr": "2", "": "3"}
+    node = make_node(tmp_path)
+    job = job_of(node, HyperParameters=parameters)
+    around = agent.Surroundings(job.order, job._place, node.settings, gpus=(), cpus=1, instance={})
+    variables = around.variables("", tmp_path)
+    assert variables["SM_HP_LR"] == "2"
+    assert not {"SM_HP_A=B", "SM_HP_LONG", "SM_HP_HALF", "SM_HPS"} & variables.keys()
+    ran = subprocess.run(["/usr/bin/env"], env=variables, capture_output=True, check=True)
+    assert b"SM_HP_LR=2" in ran.stdout
+
+
+@ROOT_ONLY
+def test_no_file_that_a_job_puts_in_the_way_becomes_its_own(
+    tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shared input, say, of which each job has hard links."""
+    others = tmp_path / "others"
+    others.write_text("input")
+    make = os.mkdir
+
+    def is_too_late(name: str, *mode: int, dir_fd: int) -> None:
+        make(name, *mode, dir_fd=dir_fd)
+        os.rmdir(name, dir_fd=dir_fd)
+        os.link(others, name, dst_dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", is_too_late)
+    mine = agent.Tree(tree._top, tree._root, 20_001)
+    with pytest.raises(NotADirectoryError):
+        mine.write(tmp_path / "jobs/a/ml/made/marker", b"x")
+    assert others.stat().st_uid == 0

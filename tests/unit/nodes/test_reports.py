@@ -10,10 +10,10 @@ import pytest
 from slotq_core.errors import Unavailable
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Claim, JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.operations.nodes.reports import Taken
-from slotq_core.ports.stored import Finding
+from slotq_core.ports.stored import Change, Finding
 from slotq_core.wire.nodes.documents import (
     LARGEST_REPORT,
     AttemptPhase,
@@ -28,7 +28,7 @@ from tests.contract.keeping_nodes import (
     ready,
     waits_for_gpus,
 )
-from tests.contract.worlds import NOW
+from tests.contract.worlds import NOW, commit
 from tests.unit.nodes.queue_of_nodes import QueueOfNodes
 
 S, P, W, X = JobState, AttemptPhase, EndReason, AttemptOutcome
@@ -86,6 +86,35 @@ def test_a_node_without_its_gpus_is_not_ready() -> None:
     (finding,) = queue.settle().findings
     assert "finds no GPUs" in finding.text
     assert queue.now().state is NodeState.STARTING
+
+
+@pytest.mark.parametrize(
+    ("found", "causes"),
+    [(4, ("few_gpus p5 4",)), (8, ())],
+)
+def test_no_node_after_another_starts_for_a_job_that_none_can_hold(
+    found: int, causes: tuple[str, ...]
+) -> None:
+    queue = QueueOfNodes(is_ready=False)
+    job = waits_for_gpus(queue.store, queue.node.started_for, 8)
+    claim = Claim(pool="p5", node=queue.node.name, amount=Demand(gpus=8), since=NOW)
+    commit(queue.store, Change(before=job, after=replace(job, claim=claim)))
+    queue.agent.gpus = found
+    queue.settle()
+    node, job = queue.now(), queue.job(job.name)
+    assert (node.state, node.contents["gpus"]) == (NodeState.READY, found)
+    assert job.whole_because == causes
+    assert (job.gpus, job.tenant, job.claim) == (
+        (0, "", None) if causes else (8 * WHOLE, node.tenant, claim)
+    )
+
+
+def test_a_small_node_changes_no_job_that_waits_elsewhere() -> None:
+    queue = QueueOfNodes(is_ready=False)
+    job = waits_for_gpus(queue.store, queue.node.started_for, 8)
+    queue.agent.gpus = 4
+    queue.settle()
+    assert queue.job(job.name) == job
 
 
 def test_a_node_that_leaves_drains() -> None:
@@ -329,6 +358,29 @@ def test_an_end_that_cannot_be_committed_is_taken_in_later(monkeypatch: pytest.M
     assert (len(taken.findings), queue.now().reports) == (2, 1)
     queue.take_in()
     assert {queue.job(f"job{n}").state for n in range(2)} == {S.COMPLETED}
+
+
+def test_an_end_that_cannot_be_committed_makes_no_node_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.settle()
+    queue.agent.end("one", P.COMPLETED)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(queue.store.decisions, "commit", dies)
+        for _ in range(10):
+            queue.later(30)
+            assert queue.settle().findings
+            lease = queue.now().lease_until
+            assert lease is not None
+            assert lease > queue.clock.now()
+    queue.take_in()
+    assert queue.job("one").state is S.COMPLETED
 
 
 # --- forged reports

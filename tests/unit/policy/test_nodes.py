@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model import reasons
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
@@ -63,18 +64,18 @@ def node(
 
 
 def asks(name: str, gpus: int = 1, *, tenant: str = "t", **fields: Any) -> Job:
-    return replace(waits(name, **fields), gpus=gpus, tenant=tenant)
+    return replace(waits(name, **fields), gpus=WHOLE * gpus, tenant=tenant)
 
 
 def on(job: Job, at: str = "n1", first: int = 0, gpus: int = 1, tenant: str = "t") -> Job:
     """The active job on a node, with GPUs from this index on."""
     ids = tuple(range(first, first + gpus))
     attempt = replace(job.attempt, node=at, node_generation=3, gpu_ids=ids)
-    return replace(job, attempt=attempt, gpus=gpus, tenant=tenant)
+    return replace(job, attempt=attempt, gpus=WHOLE * gpus, tenant=tenant)
 
 
 def claims(name: str, gpus: int, at: str = "n1", **fields: Any) -> Job:
-    claim = Claim(pool="p", node=at, amount=Demand(gpus=gpus), since=NOW - 1)
+    claim = Claim(pool="p", node=at, amount=NOTHING, since=NOW - 1)
     return asks(name, gpus, claim=claim, **fields)
 
 
@@ -89,7 +90,7 @@ def _said(decision: object) -> str:
             where = f" on {at.name} {','.join(map(str, ids))}" if at else ""
             return f"start {job.name}{where}"
         case StartNode(job=job, name=name, claim=claim):
-            assert (claim.pool, claim.node, claim.amount) == ("p", name, Demand(gpus=job.gpus))
+            assert (claim.pool, claim.node, claim.amount) == ("p", name, NOTHING)
             return f"begin {name} for {job.name}"
         case EndNode(node=ended, cause=cause, by=by):
             return f"end {ended.name}: {cause}" + (f" by {by}" if by else "")
@@ -814,7 +815,7 @@ def test_lower_ranks_on_two_nodes_do_not_add_up() -> None:
         waiting=(asks("a", 3, priority=5),),
     )
     would = next(each for each in found.spared if isinstance(each, outlook.WouldNotHelp))
-    assert (would.jobs, would.gpus, would.missing) == (("low", "low2"), 4, 3)
+    assert (would.jobs, would.gpus, would.missing) == (("low", "low2"), 4 * WHOLE, 3)
 
 
 def test_a_job_that_waits_for_a_node_waits_for_no_eviction() -> None:
@@ -872,14 +873,21 @@ def test_jobs_of_a_node_are_named_to_a_job_that_takes_instances() -> None:
         ({3: 5}, [], 5),
         ({3: 2, 1: 2}, [], 2),
         ({4: 1, 2: 3, 1: 3}, [], 4),
-        ({2: 2, 1: 1}, [3, -1], 1),
+        ({2: 2, 1: 1}, [3, 0], 1),
         ({}, [2], 0),
+        ({0.25: 60}, [], 4),
+        ({0.25: 60}, [1], 4),
+        ({0.6: 5}, [], 2),  # Two parts of 0.6 are on two GPUs.
+        ({0.05: 100}, [], 4),  # A node runs 32 jobs.
+        ({3: 1, 0.5: 2, 0.25: 1}, [], 2),
     ],
 )
 def test_how_many_nodes_of_four_gpus_jobs_need(
-    sizes: dict[int, int], left: list[int], needed: int
+    sizes: dict[float, int], left: list[int], needed: int
 ) -> None:
-    assert instances(sizes, left, 4) == needed
+    rooms = [(WHOLE,) * whole for whole in left]
+    in_hundredths = {round(WHOLE * size): count for size, count in sizes.items()}
+    assert instances(in_hundredths, rooms, (WHOLE,) * 4) == needed
 
 
 @pytest.mark.parametrize(
@@ -938,10 +946,10 @@ def test_who_waits_is_told_of_the_gpus_that_are_not_for_another_person() -> None
     }
     reason = plan(Snapshot(pools=(nodes_pool(1),), **world), NOW).reasons["b"]
     assert isinstance(reason, reasons.NoGpusFree)
-    assert (reason.free, reason.others) == (0, 3)
+    assert (reason.free, reason.others) == (0, 3 * WHOLE)
     assert reason.sentence() == (
-        "no node has 1 GPU free for it; 3 more are free where another person's jobs run, on nodes "
-        "that take one person's jobs at a time; pool p has no free instance"
+        "no node has 1 GPU free for it; 3 GPUs more, where another person's jobs run: nodes of "
+        "this pool take one person's jobs at a time; pool p has no free instance"
     )
     found = outlook_of("b", **world)
     assert [(room.free, room.coming, room.missing) for room in found.rooms] == [(0, 0, 1)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slotq.cli.words import MaybeSeconds, Seconds
+from slotq.cli.words import GpuNumber, MaybeSeconds, Seconds
 from slotq_core.model.jobs import JobSettings
 from slotq_core.model.pools import Pool
 from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
@@ -37,6 +37,8 @@ def job_setting_options(command: Command) -> Command:
 
 
 def _number(setting: Field[Any]) -> click.ParamType[Any] | None:
+    if setting.type == "Gpus":
+        return GpuNumber()
     most = MOST.get(setting.name)
     if most is None:
         return None

@@ -12,6 +12,7 @@ import click
 
 from slotq.cli.app import App
 from slotq.remote_shell.ports import Forward, check_distinct, parsed
+from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.pool_definition import CLASS_NAME, LONGEST, read_amount
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT
@@ -56,6 +57,20 @@ class MomentWord(Word):
             return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
         except (ValueError, OverflowError):
             self.fail(f"'{value}' is neither a time ago (30m, 2h, 7d) nor a date", param, ctx)
+
+
+class GpuNumber(Word):
+    """GPUs of one node: `2`, or a part of one GPU, `0.25`."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return gpus_number(read_gpus(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Seconds(Word):

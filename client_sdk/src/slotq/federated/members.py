@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from math import ceil
 from typing import Any
 
 from slotq.configuration.settings import Config
@@ -22,16 +23,14 @@ from slotq.errors import InvalidRequest, NotConfigured
 from slotq.federated.app_folder import TEMPLATE, FederatedApp, code_of, with_code
 from slotq.federated.job_folder import JobFolder
 from slotq.federated.meta import Meta
-from slotq.federated.sites import SERVER
+from slotq.federated.sites import GPUS, SERVER
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
 from slotq_core import names
-from slotq_core.wire.pool_definition import SPELLINGS
 from slotq_core.wire.resubmission import MOST_NAMES, next_names
 from slotq_core.wire.views.pools import PoolView
 
 _NAME = "TrainingJobName"
-_GPUS = ("gpus", *SPELLINGS)
 _DISK, _LONGEST = 30, 86_400
 """The disk in GB and the maximum runtime in seconds of a template that names none."""
 
@@ -167,10 +166,12 @@ def _placed(
     resources = request["ResourceConfig"]
     demand, gpus = dict(meta.needs.get(site) or {}), None
     nodes = pools[pool].settings.nodes if pool else None
-    asked = [name for name in _GPUS if name in demand]
+    asked = [name for name in GPUS if name in demand]
     if nodes and len(asked) == 1 and resources.get("InstanceCount") == 1:
         gpus = demand.pop(asked[0]) if demand[asked[0]] <= nodes.gpus else None
-    tags = settings_tags(pools=pool, demand=demand or None, gpus=gpus)
+    # Without a node a part of a GPU takes a GPU.
+    whole = {name: ceil(amount) for name, amount in demand.items()}
+    tags = settings_tags(pools=pool, demand=whole or None, gpus=gpus)
     request = with_tags(request, tags, override=True)
     if "InstanceGroups" in resources:
         return request

@@ -41,7 +41,7 @@ class Meta:
     """The group's name, with hyphens for characters that no job's name may contain."""
     apps: Mapping[str, str]
     """The app of the server and of each client, the server first."""
-    needs: Mapping[str, Mapping[str, int]]
+    needs: Mapping[str, Mapping[str, float]]
     """What the job needs at each site that says so."""
     min_clients: int = 1
     mandatory: tuple[str, ...] = ()

@@ -15,7 +15,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from slotq.errors import InvalidRequest
-from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY, read_amount
+from slotq_core.gpu_amounts import gpus_number, read_gpus
+from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY, SPELLINGS, read_amount
 
 SERVER = "server"
 ALL = "@ALL"
@@ -122,12 +123,13 @@ def _there_are(folders: Collection[str]) -> str:
 
 
 SPEC = "resource_spec"
+GPUS = ("gpus", *SPELLINGS)
 _SIZE_OF = "{}_in_GiB"
 """The name of a property that is written as a size: `"mem_per_gpu": "16G"`."""
 _HAS_UNIT = re.compile(r".*_in_[A-Za-z]+")
 
 
-def needs(value: object, *, sites: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+def needs(value: object, *, sites: Collection[str]) -> Mapping[str, Mapping[str, float]]:
     """What the job needs at each site that says so, by name. `sites`: the server, if it has an app,
     and the sites with an app. Raises InvalidRequest with the field."""
     if value is None:
@@ -156,7 +158,7 @@ def needs(value: object, *, sites: Collection[str]) -> Mapping[str, Mapping[str,
     return found
 
 
-def _need(site: str, name: str, amount: object) -> tuple[str, int]:
+def _need(site: str, name: str, amount: object) -> tuple[str, float]:
     """The name that the pools know, and the amount."""
     field = f"{site}.{name}"
     if name == "slots" or not PROPERTY.fullmatch(name):
@@ -165,6 +167,11 @@ def _need(site: str, name: str, amount: object) -> tuple[str, int]:
             + ("; job.json's ResourceConfig says how many slots" if name == "slots" else ""),
             field=field,
         )
+    if name in GPUS and isinstance(amount, float):
+        try:
+            return name, gpus_number(read_gpus(amount))
+        except ValueError as error:
+            raise InvalidRequest(f"{field}: {error}", field=field) from None
     if isinstance(amount, str):
         return _size(field, name, amount)
     if isinstance(amount, bool) or not isinstance(amount, int):

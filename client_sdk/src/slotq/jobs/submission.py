@@ -53,7 +53,10 @@ class JobSettings(TypedDict, total=False):
     min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
     retries: Annotated[int | None, "how often a failed job is run again"]
     workload: Annotated[str | None, "the class: training, interactive or inference"]
-    gpus: Annotated[int | None, "GPUs of one node, in pools that keep nodes"]
+    gpus: Annotated[
+        float | str | None,
+        "GPUs of one node, in pools that keep nodes: 2, or 0.25 for a part of one GPU",
+    ]
     literal_paths: Annotated[bool | None, "whether the job has /opt/ml itself on its node"]
     after: Annotated[
         str | Iterable[str] | None,

@@ -37,7 +37,7 @@ class Column:
     """The sort key; None: the shown text."""
 
 
-def _number(number_of: Callable[[JobView], int | None], head: str, importance: int) -> Column:
+def _number(number_of: Callable[[JobView], float | None], head: str, importance: int) -> Column:
     """A numeric column: sorts by number, with missing numbers last."""
     return Column(
         importance=importance,

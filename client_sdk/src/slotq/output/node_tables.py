@@ -49,12 +49,15 @@ def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
 
 
 def jobs_text(node: NodeView) -> str:
-    """Who has which GPUs, and who waits for some: `a (0, 1), b (2); c waits for 4`."""
-    on_it = ", ".join(
-        f"{_name(job)} ({', '.join(map(str, job.gpu_ids)) or 'none'})" for job in node.jobs
-    )
+    """Who has which GPUs, and who waits for some: `a (0, 1), b (0.25 of 2); c waits for 4`."""
+    on_it = ", ".join(f"{_name(job)} ({_gpus(job)})" for job in node.jobs)
     waits = ", ".join(f"{_name(job)} waits for {job.gpus}" for job in node.owed)
     return "; ".join(filter(None, (on_it, waits)))
+
+
+def _gpus(job: NodeJobView) -> str:
+    part = f"{job.gpus:.2f} of " if 0 < job.gpus < 1 else ""
+    return f"{part}{', '.join(map(str, job.gpu_ids))}" if job.gpu_ids else "none"
 
 
 def _name(job: NodeJobView) -> str:

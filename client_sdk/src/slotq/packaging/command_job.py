@@ -81,8 +81,9 @@ class CommandJob:
     """In GB."""
     max_runtime: int = 86400
     """In seconds."""
-    gpus: int = 0
-    """GPUs of a node; 0: whole instances. A pool with nodes may have image and role for the job."""
+    gpus: float = 0
+    """GPUs of a node, or a part of one GPU; 0: whole instances. A pool with nodes may have image
+    and role for the job."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """S3 URIs by channel."""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -13,12 +13,14 @@ from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
 from slotq.cli.whatif.wanted import (
     WantedChange,
+    gpus,
     milliseconds,
     moves,
     priorities,
     quotas,
     sizes,
     with_new_jobs,
+    with_nodes,
 )
 from slotq.cli.words import Amount, Pair
 from slotq.errors import SlotQError
@@ -85,6 +87,14 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
     "--move", "moves_", type=Pair(), multiple=True, metavar="JOB=POOLS",
     help="The pools that a job accepts, comma separated.",
 )  # fmt: skip
+@click.option(
+    "--nodes", "nodes_", multiple=True, metavar="POOL[=GPUS]",
+    help="A pool keeps nodes, of the GPUs of its instances.",
+)  # fmt: skip
+@click.option(
+    "--gpus", "gpus_", type=Pair(), multiple=True, metavar="JOB=NUMBER",
+    help="A waiting job, or a group's, asks for GPUs of a node: 2, or 0.25 for a part of one.",
+)  # fmt: skip
 @click.option("--cancel", type=JobName(), multiple=True, metavar="JOB", help="A job is cancelled.")
 @click.option("--hold", type=JobName(), multiple=True, metavar="JOB", help="A waiting job is held.")
 @click.option(
@@ -97,7 +107,7 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 @click.option(
     "--add", "added", multiple=True, metavar="KEY=VALUE,...",
     help="The same without a request: slots=2,pool=p5,priority=9. Also name, project, class, "
-    "preemptible.",
+    "preemptible, gpus.",
 )  # fmt: skip
 @click.option(
     "--runtime", "runtimes", multiple=True, metavar="[JOB=]DURATION",
@@ -123,6 +133,8 @@ def whatif(
     quotas_: tuple[tuple[str, str], ...],
     priorities_: tuple[tuple[str, str], ...],
     moves_: tuple[tuple[str, str], ...],
+    nodes_: tuple[str, ...],
+    gpus_: tuple[tuple[str, str], ...],
     cancel: tuple[str, ...],
     hold: tuple[str, ...],
     release: tuple[str, ...],
@@ -148,6 +160,8 @@ def whatif(
         quotas=quotas(quotas_),
         priorities=priorities(priorities_),
         moves=moves(moves_),
+        nodes=with_nodes(nodes_),
+        gpus=gpus(gpus_),
         cancels=cancel,
         holds=hold,
         releases=release,
@@ -163,7 +177,7 @@ def whatif(
         answer = compared(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
-            touched=wanted.touched,
+            touched=wanted.touched(queue),
         )
         from slotq.cli.whatif.tables import answer_tables
 
@@ -173,13 +187,19 @@ def whatif(
 
 
 def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
-    configures = wanted.change.pools or wanted.change.quotas
+    configures = wanted.change.pools or wanted.change.quotas or wanted.change.nodes
     if diff and not configures:
-        raise click.UsageError("--diff shows a change of the configuration: give --pool or --quota")
+        raise click.UsageError(
+            "--diff shows a change of the configuration: give --pool, --nodes or --quota"
+        )
     if applies and wanted.is_nothing:
         raise click.UsageError("--apply: give a change, such as --pool p5=4")
     if applies and wanted.invented:
         raise click.UsageError("--apply: a job of --add has no request; use --submit FILE")
+    if applies and wanted.change.gpus:
+        raise click.UsageError(
+            "--apply: --gpus is part of a job's request: cancel the job and submit it again"
+        )
 
 
 def _show_diff(app: App, queue: ForecastInput, after: ForecastInput) -> None:

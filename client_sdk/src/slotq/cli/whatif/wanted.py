@@ -11,15 +11,16 @@ import click
 from slotq.cli.verbs.request_file import read_object
 from slotq.cli.words import PRIORITY, Seconds
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
+from slotq_core.gpu_amounts import read_gpus
 from slotq_core.model.jobs import Workload
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
-    from slotq.simulate.whatif import NewJob, WhatIfChange
+    from slotq.simulate.whatif import ForecastInput, NewJob, WhatIfChange
     from slotq_core.wire.views.about import MeView
 
 _LONGEST = 10_000_000_000
-_KEYS = ("name", "slots", "pool", "priority", "project", "class", "preemptible")
+_KEYS = ("name", "slots", "pool", "priority", "project", "class", "preemptible", "gpus")
 
 
 def milliseconds(text: str) -> int:
@@ -45,6 +46,17 @@ def moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(part.strip() for part in text.split(",")) for name, text in pairs}
 
 
+def with_nodes(texts: Sequence[str]) -> dict[str, int]:
+    """`p5` or `p5=8`: pools that keep nodes, with the GPUs of one instance."""
+    pairs = (text.partition("=") for text in texts)
+    return {name: _whole(name, number) if equals else 0 for name, equals, number in pairs}
+
+
+def gpus(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """`trial=0.25`: jobs or groups with the GPUs that they ask for, in hundredths."""
+    return {name: _gpus(name, text) for name, text in pairs}
+
+
 @dataclass(frozen=True, kw_only=True)
 class WantedChange:
     """The change, and the requests behind its new jobs."""
@@ -55,13 +67,15 @@ class WantedChange:
     invented: bool = False
     """Whether a new job has no request (--add)."""
 
-    @property
-    def touched(self) -> set[str]:
-        """The jobs that the change names."""
+    def touched(self, queue: ForecastInput) -> set[str]:
+        """The jobs that the change names, by their own name or their group's."""
+        from slotq.simulate.whatif.changes import named
+
         change = self.change
         return {
             *change.priorities,
             *change.moves,
+            *(job.name for name in change.gpus for job in named(queue, name)),
             *change.cancels,
             *change.holds,
             *change.releases,
@@ -119,6 +133,7 @@ def _of_request(request: Mapping[str, Any], me: MeView) -> NewJob:
         submission=in_project(submission, me),
         submitter=me.caller,
         max_runtime=None if longest is None else int(longest) * 1000,
+        request=request,
     )
 
 
@@ -145,13 +160,25 @@ def _described(
         project=values.get("project", project or ""),
         workload=_workload(values.get("class", Workload.TRAINING.value)),
         preemptible=_switch(values.get("preemptible", "true")),
+        gpus=_gpus("gpus", values["gpus"]) if "gpus" in values else 0,
     )
 
 
 def _slots(name: str, text: str) -> int:
+    return _whole(name, text, "slots")
+
+
+def _whole(name: str, text: str, what: str = "GPUs") -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 7:
-        raise click.UsageError(f"{name}={text}: give a number of slots")
+        raise click.UsageError(f"{name}={text}: give a number of {what}")
     return int(text)
+
+
+def _gpus(name: str, text: str) -> int:
+    try:
+        return read_gpus(text)
+    except ValueError as error:
+        raise click.UsageError(f"{name}={text}: {error}") from None
 
 
 def _yaml(name: str, text: str) -> object:

@@ -190,7 +190,7 @@ class _World:
                 groups=self._dependents.progress(submission),
                 rights=self._rights,
             )
-            job = with_gpus(assured(job, pools), spec, pools)
+            job = with_gpus(assured(job, pools), spec.gpus, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._groups.update(
@@ -447,14 +447,15 @@ def _answered(job: Job) -> Job:
     return copied(job, attempt=copied(job.attempt, created=True))
 
 
-def with_gpus(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
+def with_gpus(job: Job, gpus: int, pools: Iterable[Pool]) -> Job:
     """The job with the GPUs that it takes of a node. Jobs of one project and role share nodes,
     and those of one role where the nodes are shared."""
     kept = [pool.nodes for pool in pools if pool.name in job.pools and pool.nodes]
-    if not spec.gpus or not kept:
+    if not gpus or not kept:
         return job
     shared = all(rules.shared for rules in kept)
-    return copied(job, gpus=spec.gpus, tenant=f"{'' if shared else job.project}:{job.role}")
+    tenant = job.tenant or f"{'' if shared else job.project}:{job.role}"
+    return copied(job, gpus=gpus, tenant=tenant)
 
 
 def with_ended(

@@ -35,6 +35,7 @@ from slotq_core.wire.document.values import (
     Count,
     Duration,
     Flag,
+    GpuAmount,
     MaybeName,
     Name,
     Period,
@@ -180,8 +181,8 @@ class JobSpec(Section):
     """None: AUTO with priority classes, else 0."""
     slots: Positive = 1
     demand: Vector | None = None
-    gpus: Count = 0
-    """The GPUs of one node, in pools with nodes; 0: whole instances."""
+    gpus: GpuAmount = 0
+    """The GPUs of one node, or a part of one GPU, in pools with nodes; 0: whole instances."""
     pools: tuple[Name, ...] = ()
     parts: Parts = Field(default={})
     """The demand in each of several pools that the job occupies at once."""

@@ -12,17 +12,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
+from slotq.simulate.run.engine import with_gpus
 from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
+from slotq_core.admission.instances.nodes import able, filled
+from slotq_core.admission.instances.nodes import with_gpus as as_admitted
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
 from slotq_core.admission.user_groups import rights_of
-from slotq_core.errors import NameTaken, NoSuchProject
+from slotq_core.errors import NameTaken, NoSuchProject, TooLate
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState, Submission, Workload
+from slotq_core.model.pools import Pool
+from slotq_core.model.reasons.whole_instance import WholeInstance
 from slotq_core.model.sharing import Settings
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.operations.amend import with_hold
@@ -51,6 +56,8 @@ class NewJob:
     """The submitter's ARN; empty: no particular submitter."""
     max_runtime: int | None = None
     """The longest that it may run in all (ms)."""
+    request: Mapping[str, Any] | None = None
+    """Its CreateTrainingJob request; None: it has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +72,10 @@ class WhatIfChange:
     """Numbers or classes, by job."""
     moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The new pools of a job, by job."""
+    nodes: dict[str, int] = field(default_factory=dict)
+    """The pools that keep nodes, with the GPUs of one instance; 0: those of its instance type."""
+    gpus: dict[str, int] = field(default_factory=dict)
+    """The GPUs of a node that waiting jobs ask for (hundredths), by job or group."""
     cancels: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
@@ -79,6 +90,8 @@ def changed(queue: ForecastInput, change: WhatIfChange) -> ForecastInput:
         after = after.with_job(_prioritised(_found(after, name), priority, after))
     for name, pools in change.moves.items():
         after = after.with_job(_moved(_found(after, name), pools, after))
+    for name, gpus in change.gpus.items():
+        after = after.with_jobs(_on_nodes(job, gpus, after) for job in named(after, name))
     for name, held in (
         *((name, True) for name in change.holds),
         *((name, False) for name in change.releases),
@@ -95,17 +108,10 @@ def changed(queue: ForecastInput, change: WhatIfChange) -> ForecastInput:
 def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
     settings = queue.settings
     known = {pool.name for pool in settings.pools}
-    if missing := next((name for name in change.pools if name not in known), None):
+    named = (*change.pools, *change.nodes)
+    if missing := next((name for name in named if name not in known), None):
         raise NoSuchPool(unknown("pool", missing, sorted(known)))
-    settings = replace(
-        settings,
-        pools=tuple(
-            following(pool, defined(pool.name, {"slots": change.pools[pool.name]}, pool))
-            if pool.name in change.pools
-            else pool
-            for pool in settings.pools
-        ),
-    )
+    settings = replace(settings, pools=tuple(_pool(pool, change) for pool in settings.pools))
     for name, quota in change.quotas.items():
         if settings.sharing.project(name) is None:
             there = [project.name for project in settings.sharing.projects]
@@ -116,6 +122,25 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
     before = SettingsInUse(settings=queue.settings, held=held)
     check(before, SettingsInUse(settings=after, held=held))
     return after
+
+
+def _pool(pool: Pool, change: WhatIfChange) -> Pool:
+    wanted: dict[str, Any] = {}
+    if pool.name in change.pools:
+        wanted["slots"] = change.pools[pool.name]
+    if pool.name in change.nodes:
+        gpus = change.nodes[pool.name]
+        wanted["nodes"] = {"gpus": gpus} if gpus else {}
+    return following(pool, defined(pool.name, wanted, pool)) if wanted else pool
+
+
+def named(queue: ForecastInput, name: str) -> list[Job]:
+    """The job of this name, or the group's members that wait. Raises NoSuchJob."""
+    if queue.job(name) is None:
+        members = [job for job in queue.jobs if job.group == name and job.waits]
+        if members:
+            return members
+    return [_found(queue, name)]
 
 
 def _found(queue: ForecastInput, name: str) -> Job:
@@ -145,6 +170,23 @@ def _moved(job: Job, pools: tuple[str, ...], queue: ForecastInput) -> Job:
         raise NoSuchPool(unknown("pool", missing, sorted(known)))
     claim = job.claim if job.claim and job.claim.pool in pools else None
     return replace(job, pools=pools, claim=claim)
+
+
+def _on_nodes(job: Job, gpus: int, queue: ForecastInput) -> Job:
+    """The waiting job with these GPUs of a node. A job that no node knows yet shares a node with
+    jobs of its project and role."""
+    if job.active:
+        raise TooLate(f"job {job.name} is {job.state.value}, and keeps what it has")
+    if job.whole_because:
+        raise InvalidRequest(f"job {job.name} {WholeInstance(causes=job.whole_because).sentence()}")
+    if job.parts or job.demand.slots > 1:
+        raise InvalidRequest(f"job {job.name} takes several instances, and no GPUs of a node")
+    accepted = [pool for pool in queue.pools if pool.name in job.pools]
+    if not any(pool.nodes for pool in accepted):
+        names = ", ".join(pool.name for pool in accepted)
+        raise InvalidRequest(f"job {job.name}: no pool of {names} keeps nodes: add --nodes")
+    usable = tuple(pool.name for pool in able(accepted, gpus, queue.pools))
+    return replace(with_gpus(job, gpus, accepted), pools=usable, claim=None)
 
 
 def _cancelled(queue: ForecastInput, job: Job) -> ForecastInput:
@@ -193,10 +235,21 @@ def _submitted(queue: ForecastInput, new: NewJob) -> ForecastInput:
         people=people,
         by_default=by_default,
     )
+    job = _entering(assured(job, pools), new, submission, pools)
     limits = dict(queue.limits)
     if new.max_runtime is not None:
         limits[job.name] = new.max_runtime
-    return replace(queue.with_job(assured(job, pools)), limits=limits)
+    return replace(queue.with_job(job), limits=limits)
+
+
+def _entering(job: Job, new: NewJob, submission: Submission, pools: Sequence[Pool]) -> Job:
+    """The new job with the GPUs that it asks for, in pools with nodes."""
+    if not submission.gpus:
+        return job
+    if new.request is None:
+        return with_gpus(job, submission.gpus, pools)
+    submission, request = filled(submission, new.request, pools, None)
+    return as_admitted(job, submission, request, pools)
 
 
 def described(
@@ -209,6 +262,7 @@ def described(
     project: str = "",
     workload: Workload = Workload.TRAINING,
     preemptible: bool = True,
+    gpus: int = 0,
 ) -> NewJob:
     """The job that `me` would submit. Raises InvalidRequest where it has no project."""
     submission = Submission(
@@ -222,6 +276,7 @@ def described(
         project=project,
         workload=workload,
         preemptible=preemptible,
+        gpus=gpus,
     )
     return NewJob(submission=in_project(submission, me), submitter=me.caller)
 

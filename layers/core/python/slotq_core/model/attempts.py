@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
 
@@ -123,6 +124,8 @@ class Attempt:
     """The generation of that node."""
     gpu_ids: tuple[int, ...] = ()
     """The node's GPUs that the attempt holds, by index from 0, in order."""
+    gpu_part: Gpus = 0
+    """The part that it holds of its one GPU; 0: whole GPUs."""
     node_gpus: int = 0
     """The GPUs of that node in all; 0: none, or the attempt is older than this field."""
     node_share: Demand = field(default_factory=Demand)
@@ -168,6 +171,16 @@ class Attempt:
     """S3 URI of the checkpoints, once the attempt runs."""
 
     @property
+    def gpus_held(self) -> dict[int, Gpus]:
+        """What the attempt holds of each of its node's GPUs, by index."""
+        return dict.fromkeys(self.gpu_ids, self.gpu_part or WHOLE)
+
+    @property
     def part_of_slot(self) -> PartOfSlot:
-        """The part of a slot that the attempt holds on its node: its GPUs, of those of the node."""
-        return (len(self.gpu_ids), self.node_gpus) if self.node and self.node_gpus else ()
+        """The part of a slot that the attempt holds on its node: its GPUs, of those of the node. A
+        part of a GPU is counted in hundredths, as are then those of the node."""
+        if not (self.node and self.node_gpus):
+            return ()
+        if self.gpu_part:
+            return (self.gpu_part, WHOLE * self.node_gpus)
+        return (len(self.gpu_ids), self.node_gpus)

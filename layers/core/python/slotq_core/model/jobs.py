@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
@@ -84,7 +85,11 @@ class Claim:
     moved: bool = False
     """True if the job moves here from another pool. No other job may take the claim over."""
     node: str = ""
-    """The node of the pool where the amount is owed; empty: the amount is slots of the pool."""
+    """The node of the pool where GPUs are owed, as many as the job asks for; empty: the amount is
+    slots of the pool."""
+    gpu_ids: tuple[int, ...] = ()
+    """The GPUs of that node that are owed, by index; a job with a part has one. Empty: the claim is
+    older than this field."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,15 +119,15 @@ class JobSettings:
             "project's quota.",
         },
     )
-    gpus: int = field(
+    gpus: Gpus = field(
         default=0,
         metadata={
-            "help": "GPUs of one node, in pools that keep nodes; 0: whole instances.",
-            "most": 64,
-            "whole": "a part of a GPU cannot be asked for",
+            "help": "GPUs of one node, in pools that keep nodes: 1 to 64, or a part of one GPU "
+            "from 0.05 to 0.95; 0: whole instances."
         },
     )
-    """The GPUs of one node; 0: whole instances. In a stored job: those that it takes in pools with
+    """Hundredths of a GPU: a part of one GPU of a node (5 to 95), or whole GPUs of one node
+    (multiples of 100); 0: whole instances. In a stored job: those that it takes in pools with
     nodes, and 0 if no node can run it (`Job.whole_because`)."""
     literal_paths: bool = field(
         default=False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
 
@@ -294,3 +295,8 @@ def gpus_of(pool: Pool) -> int:
     if pool.nodes is not None and pool.nodes.gpus:
         return pool.nodes.gpus
     return pool.capacity["gpus"] // max(1, pool.capacity.slots)
+
+
+def gpu_room(pool: Pool) -> Gpus:
+    """The same in hundredths."""
+    return WHOLE * gpus_of(pool)

@@ -22,6 +22,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from slotq_core.gpu_amounts import Gpus, gpus_number, read_gpus
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, Workload
@@ -62,7 +63,7 @@ class Line(NamedTuple):
     """Whether the stored line has one user and one class (`Job.line_by_user`)."""
     refused_in: tuple[str, ...] = ()
     """As in the jobs: there they take only free slots, and they try their other pools first."""
-    gpus: int = 0
+    gpus: Gpus = 0
     """As in the jobs: what they take of a node. The jobs of a line fit the same nodes."""
     tenant: str = ""
     longest_attempt: int = 0
@@ -111,7 +112,7 @@ class Line(NamedTuple):
         ]
         refused = [self.pools.index(pool) for pool in self.refused_in if pool in self.pools]
         last = [self.user, self.limited_as, self.role, self.by_user, refused]
-        last += [self.gpus, self.tenant, self.longest_attempt]
+        last += [gpus_number(self.gpus), self.tenant, self.longest_attempt]
         while last and not last[-1]:
             last.pop()
         if last:
@@ -127,7 +128,8 @@ class Line(NamedTuple):
         workload, priority, project, group, demand, pools, held, preemptible, *optional = parts
         absent: tuple[Any, ...] = ("", "", "", False, (), 0, "", 0)
         found = [*optional, *absent[len(optional) :]][: len(absent)]
-        user, limited_as, role, apart, refused, *on_nodes = found
+        user, limited_as, role, apart, refused, gpus, tenant, longest = found
+        on_nodes = read_gpus(gpus), tenant, longest
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
         refused_in = tuple(pools[n] for n in refused)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, SlotQError
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -14,9 +15,6 @@ from slotq_core.model.nodes import Node
 from slotq_core.ports.stored import Change, NodeChange
 
 _NOTHING = Demand()
-
-WHOLE_GPU = 100
-"""What a node counts for one GPU: hundredths."""
 
 NodeName = tuple[str, str]
 """The pool and the name of a node."""
@@ -91,8 +89,8 @@ class OnNode:
     job: str
     number: int
     """The attempt's number."""
-    gpus: Mapping[int, int]
-    """Hundredths of each GPU, by the GPU's index."""
+    gpus: Mapping[int, Gpus]
+    """Of each GPU, by the GPU's index."""
     amounts: Demand
     """Of other resources."""
     person: str = ""
@@ -138,7 +136,7 @@ def on_node(job: Job) -> OnNode | None:
     return OnNode(
         job=job.name,
         number=attempt.number,
-        gpus=dict.fromkeys(attempt.gpu_ids, WHOLE_GPU),
+        gpus=attempt.gpus_held,
         amounts=attempt.node_share,
         person=job.person,
     )
@@ -193,7 +191,7 @@ def _use(uses: Mapping[NodeName, NodeUse], attempt: Attempt) -> NodeUse:
 def room_of(node: Node, jobs: Iterable[OnNode]) -> tuple[dict[int, int], dict[str, int]]:
     """Return what is free on the node beside these jobs: hundredths of each GPU, and other
     resources."""
-    gpus = dict.fromkeys(range(node.contents["gpus"]), WHOLE_GPU)
+    gpus = dict.fromkeys(range(node.contents["gpus"]), WHOLE)
     others = {name: amount for name, amount in node.contents.items() if name != "gpus"}
     for job in jobs:
         for index, amount in job.gpus.items():

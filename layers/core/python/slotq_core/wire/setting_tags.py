@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.model.jobs import JobSettings
 from slotq_core.spelling import as_known
 
@@ -50,6 +51,11 @@ def written(name: str, value: Any) -> str:
     """The tag's value for a setting as people give it: durations in seconds. Raises InvalidRequest
     with the setting's name."""
     default = _FIELDS[name].default
+    if _FIELDS[name].type == "Gpus":
+        try:
+            return str(gpus_number(read_gpus(value)))
+        except ValueError as error:
+            raise InvalidRequest(f"{name}: {error}", field=name) from None
     if isinstance(default, bool):
         return str(value).lower()
     if isinstance(default, StrEnum):
@@ -75,11 +81,11 @@ def _read(declared: Field[Any], text: str) -> Any:
                 f"the tag '{key}' takes one of {', '.join(words)}, not '{text[:_SHOWN]}'"
             )
         return words(text)
-    if "whole" in declared.metadata and re.fullmatch(r"[0-9]*[.,/][0-9]+", text):
-        raise ValueError(
-            f"the tag '{key}' takes whole numbers from 1 to {MOST[declared.name]}, not "
-            f"'{text[:_SHOWN]}': {declared.metadata['whole']}"
-        )
+    if declared.type == "Gpus":
+        try:
+            return read_gpus(text)
+        except ValueError as error:
+            raise ValueError(f"the tag '{key}': {error}") from None
     number = integer(key, text, 0, MOST[declared.name])
     return 1000 * number if declared.type == "Duration" else number
 

@@ -37,6 +37,7 @@ import collections
 import concurrent.futures
 import contextlib
 import ctypes
+import errno
 import gzip
 import hashlib
 import hmac
@@ -68,7 +69,7 @@ VERSION = 1
 LARGEST_ORDERS = 16 << 20
 LARGEST_REPORT = 1 << 20
 MOST_JOBS = 32
-MOST_PROBLEMS, LONGEST_PROBLEM, LONGEST_FAILURE = 20, 300, 1024
+MOST_PROBLEMS, LONGEST_PROBLEM, LONGEST_FAILURE, LONGEST_URI = 20, 300, 1024, 2048
 RELEASED = re.compile(r"\bslotq-released\b")
 """What a script that gives its GPUs back writes to output/failure, or says last."""
 LIVE = frozenset({"fetching", "running", "stopping", "saving"})
@@ -110,6 +111,7 @@ class Order:
         self.job = str(document["job"])
         self.number = int(document["number"])
         self.gpus = tuple(int(index) for index in document.get("gpus") or ())
+        self.gpu_part = _optional(document.get("gpu_part"))
         self.cpus = _optional(document.get("cpus"))
         self.memory_mib = _optional(document.get("memory_mib"))
         self.grace = max(0.0, float(document.get("grace_s", 5)))
@@ -800,14 +802,15 @@ class Tree:
 
     def files(self, folder: Path) -> list[tuple[str, Path]]:
         """The files below a folder, by name: regular ones, and links to such ones of the job."""
+        with contextlib.suppress(RuntimeError):  # A loop of links, which is no folder.
+            if self._root not in folder.resolve().parents:
+                return []
         found = []
-        for where, _, names in os.walk(str(folder)):
-            for name in names:
-                path = Path(where, name)
-                with contextlib.suppress(OSError, RuntimeError):
-                    real = path.resolve(strict=True)
-                    if stat.S_ISREG(real.stat().st_mode) and self._root in real.parents:
-                        found.append((path.relative_to(folder).as_posix(), path))
+        for path in no_folders(folder):
+            with contextlib.suppress(OSError, RuntimeError):
+                real = path.resolve(strict=True)
+                if stat.S_ISREG(real.stat().st_mode) and self._root in real.parents:
+                    found.append((path.relative_to(folder).as_posix(), path))
         return sorted(found)
 
     def open(self, path: Path) -> BinaryIO:
@@ -855,20 +858,70 @@ class Tree:
         for part in folder.relative_to(self._top).parts:
             above = at
             try:
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o755, dir_fd=above)
-                        os.chown(part, *self._owner(), dir_fd=above, follow_symlinks=False)
+                made = make and _is_made(part, above)
                 at = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                if made:
+                    self._give(at)
             finally:
                 os.close(above)
         return at
 
-    def _owner(self) -> tuple[int, int]:
-        return (-1, -1) if self._uid is None else (self._uid, self._uid)
-
     def _give(self, descriptor: int) -> None:
-        os.fchown(descriptor, *self._owner())
+        if self._uid is not None:
+            os.fchown(descriptor, self._uid, self._uid)
+
+
+def _is_made(name: str, above: int) -> bool:
+    """Make a folder in another one, unless it is there."""
+    try:
+        os.mkdir(name, 0o755, dir_fd=above)
+    except FileExistsError:
+        return False
+    return True
+
+
+def no_folders(folder: Path) -> Iterator[Path]:
+    """Everything below a folder but the folders. `os.walk` fails a thousand levels deep."""
+    left = [str(folder)]
+    while left:
+        for entry in _entries(left.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                left.append(entry.path)
+            else:
+                yield Path(entry.path)
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a folder in which nobody changes anything any more, however deep it nests. What cannot
+    be removed stays."""
+    number, is_deep = 0, True
+    while is_deep:
+        is_deep = False
+        for folder in _folders_in(str(top)):
+            for inner in _folders_in(folder):
+                number += 1
+                with contextlib.suppress(OSError):
+                    os.rename(inner, str(top / f"slotq-{number}"))
+                    is_deep = True
+            remove_shared(folder)
+    remove_shared(str(top))
+
+
+def remove_shared(folder: str) -> None:
+    """Remove a folder in which somebody else may change something meanwhile. What cannot be removed
+    stays, and so does one that nests a thousand deep."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders_in(folder: str) -> list[str]:
+    return [entry.path for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        return list(found)
+    return []
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -893,7 +946,7 @@ def empty(folder: Path) -> None:
             if os.path.ismount(str(path)):
                 empty(path)
             else:
-                shutil.rmtree(str(path), ignore_errors=True)
+                remove_shared(str(path))
         else:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -1082,6 +1135,10 @@ class Inputs:
                     "are free on the node"
                 )
 
+    def is_full(self) -> bool:
+        """Whether the disk has no room for any input."""
+        return self._free() <= 0
+
     def _free(self) -> int:
         return shutil.disk_usage(str(self._folder)).free - _RESERVE
 
@@ -1176,7 +1233,7 @@ class Place:
 
     def make(self) -> None:
         """Make the folders, which only the job can enter."""
-        shutil.rmtree(str(self.root), ignore_errors=True)
+        remove_tree(self.root)
         make_folder(self.root, self.uid, 0o700)
         for path in (self.base, self.home, self.tmp):
             if path != self.base or not self.literal:
@@ -1195,14 +1252,14 @@ class Place:
                 with contextlib.suppress(OSError):
                     empty(self.base / name)
             lock_base(self.base, has_uids=True)
-        shutil.rmtree(str(self.root), ignore_errors=True)
+        remove_tree(self.root)
         for shared in ("/tmp", "/var/tmp", "/dev/shm") if self.uid is not None else ():  # nosec B108
             for path in Path(shared).iterdir() if os.access(shared, os.R_OK) else ():
                 with contextlib.suppress(OSError):
                     if path.lstat().st_uid != self.uid:
                         continue
                     if path.is_dir() and not path.is_symlink():
-                        shutil.rmtree(str(path), ignore_errors=True)
+                        remove_shared(str(path))
                     else:
                         path.unlink()
 
@@ -1304,7 +1361,7 @@ class Surroundings:
         }
         path = variables.get("PATH", os.defpath)
         variables["PATH"] = os.pathsep.join([path, str(place.home / ".local/bin")])
-        return {name: text for name, text in variables.items() if "\0" not in name + text and name}
+        return {name: text for name, text in variables.items() if _is_variable(name, text)}
 
     def _script_mode(self) -> dict[str, str]:
         """The toolkit's variables. Its names keep a hyphen: `SM_HP_BATCH-SIZE`."""
@@ -1393,6 +1450,20 @@ if subprocess.run([sys.executable, "-m", "pip", "install", "-r", "requirements.t
     sys.exit("the packages of requirements.txt cannot be installed")
 os.execv(sys.argv[1], sys.argv[1:])
 """
+
+
+_LONGEST_VARIABLE = 131_071
+"""Bytes of a variable with its name: the kernel starts nothing with a longer one."""
+
+
+def _is_variable(name: str, text: str) -> bool:
+    """Whether a process can have the variable: a hyperparameter may have any name and value."""
+    if not name or "=" in name or "\0" in name + text:
+        return False
+    try:
+        return len(os.fsencode(f"{name}={text}")) <= _LONGEST_VARIABLE
+    except UnicodeEncodeError:
+        return False
 
 
 def _decoded(text: str) -> Any:
@@ -1589,12 +1660,21 @@ class LogStream:
 class Output:
     """Reads a job's output: to its log, to the search for metrics, and its end for failures."""
 
-    def __init__(self, log: LogStream, metrics: int | None) -> None:
-        """`metrics` is the pipe to the search, if the job has definitions."""
-        self._log, self._metrics = log, metrics
+    def __init__(self, log: LogStream) -> None:
+        self._log = log
+        self._metrics: int | None = None
         self._patience = 5.0
         self._last: collections.deque[str] = collections.deque(maxlen=20)
         self.over = threading.Event()
+
+    def search_by(self, metrics: int | None) -> None:
+        """`metrics` is the pipe to the search, if the job has definitions."""
+        self._metrics = metrics
+
+    def abandon(self) -> None:
+        """End the log and the search of a job that cannot start."""
+        self._close_search()
+        self._log.close()
 
     def close(self) -> None:
         """Wait until the log has all lines."""
@@ -1802,7 +1882,7 @@ class Job:
     # Its life.
 
     def run(self) -> None:
-        """Run the attempt. Never raises for a fault of its own input."""
+        """Run the attempt. Whatever goes wrong with it ends neither its neighbours nor the node."""
         try:
             process, output = self._start()
             self._watch(process)
@@ -1813,15 +1893,33 @@ class Job:
         except Withdrawn:
             self._end("stopped")
         except JobFault as fault:
+            if getattr(fault.__cause__, "errno", None) in {errno.ENOSPC, errno.EDQUOT}:
+                self._place.remove()
+                self.why = "node" if self._node.inputs.is_full() else self.why
             self._end("failed", f"ClientError: {fault}")
+        except Exception as error:
+            traceback.print_exc()
+            self._kill()
+            self.why = "node"
+            self._end("failed", f"InternalServerError: the node's agent failed: {error!r}")
         self._node.machine.give_back(self)
         self._node.inputs.release(self.order.attempt)
-        self._place.remove()
+        try:
+            self._place.remove()
+        except Exception:
+            traceback.print_exc()
         self.is_removed = True
         self._node.changed()
 
+    def _kill(self) -> None:
+        """Let nothing of the job run on."""
+        if self._process is not None:
+            self._node.link.tell("kill", name=self.order.attempt)
+            self._process.ended.wait()
+
     def _start(self) -> tuple[Process, Output]:
-        """Prepare and start the job. Raises Withdrawn and JobFault."""
+        """Prepare and start the job. Raises Withdrawn and JobFault, and OSError where the node
+        lacks what a process needs: a full disk, say."""
         try:
             self._node.machine.wait_for_literal(self)
             command, surroundings = self._prepare()
@@ -1841,15 +1939,13 @@ class Job:
             raise JobFault(f"the job cannot be prepared: {error!r}") from error
         log = self._node.log_of(self.order.attempt)
         crew(log.run)
-        output = Output(log, self._search())
-        reads, writes = os.pipe()
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        with self._lock:
-            if self._asked_at is None:
-                self._process = self._node.link.start(self.order.attempt, spec, nothing, writes)
-                self.began, self.state = self._node.clock(), "running"
-        os.close(writes)
-        os.close(nothing)
+        output = Output(log)
+        try:
+            output.search_by(self._search())
+            reads = self._launch(spec)
+        except OSError:
+            output.abandon()
+            raise
         crew(output.read, reads)
         if self._process is None:
             output.close()
@@ -1860,6 +1956,22 @@ class Job:
         if self.order.suspend is not None:
             self._suspend()
         return self._process, output
+
+    def _launch(self, spec: Mapping[str, Any]) -> int:
+        """Start the job's process, unless it is withdrawn. Returns its output. Raises OSError."""
+        reads, writes = os.pipe()
+        try:
+            with open(os.devnull, "rb") as nothing, self._lock:
+                if self._asked_at is None:
+                    start = self._node.link.start
+                    self._process = start(self.order.attempt, spec, nothing.fileno(), writes)
+                    self.began, self.state = self._node.clock(), "running"
+        except OSError:
+            os.close(reads)
+            raise
+        finally:
+            os.close(writes)
+        return reads
 
     def check_withdrawn(self) -> None:
         """Raises Withdrawn."""
@@ -1939,9 +2051,15 @@ class Job:
         found, finds = os.pipe()
         uid = None if self._uid is None else self._uid + 1  # It outlives the job for a moment.
         spec = {"metrics": self._definitions, **self._limits(uid)}
-        self._node.link.start(self.order.attempt + "/metrics", spec, lines, finds)
-        os.close(lines)
-        os.close(finds)
+        try:
+            self._node.link.start(self.order.attempt + "/metrics", spec, lines, finds)
+        except OSError:
+            os.close(feed)
+            os.close(found)
+            raise
+        finally:
+            os.close(lines)
+            os.close(finds)
         self._found = threading.Event()
         crew(self._take_metrics, found)
         return feed
@@ -1980,7 +2098,7 @@ class Job:
             try:
                 if self._kept is not None:
                     self._kept.sync()
-            except JobFault as fault:
+            except Exception as fault:
                 say(f"checkpoints of {self.order.attempt}: {fault}")
         self._kept_last.set()
 
@@ -2454,8 +2572,8 @@ class Node:
             "exit": job.code,
             "failure": job.failure,
             "why": job.why,
-            "artifact": job.artifact,
-            "checkpoints": job.checkpoints,
+            "artifact": cut(job.artifact, LONGEST_URI),
+            "checkpoints": cut(job.checkpoints, LONGEST_URI),
             "metrics": dict(job.metrics),
             "pid": job.pid,
         }

@@ -18,10 +18,10 @@ from typing import Any
 
 from slotq_core.admission.prescribed import prescribed
 from slotq_core.errors import NeverFits
+from slotq_core.gpu_amounts import WHOLE, Gpus, in_gpus
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import Project
-from slotq_core.model.reasons import units
 from slotq_core.model.reasons.whole_instance import WholeCause
 from slotq_core.wire.pool_definition import gpus_in
 from slotq_core.wire.training.field_paths import MISSING, value_at, with_value
@@ -108,7 +108,7 @@ def _longest(seconds: int) -> int:
     return 1000 * longest
 
 
-def able(pools: Sequence[Pool], gpus: int, every: Sequence[Pool]) -> list[Pool]:
+def able(pools: Sequence[Pool], gpus: Gpus, every: Sequence[Pool]) -> list[Pool]:
     """Return the pools of a job whose instances have so many GPUs, or whose GPUs are not known.
 
     Raises NeverFits if there is none, with those pools among `every` that have enough.
@@ -117,10 +117,10 @@ def able(pools: Sequence[Pool], gpus: int, every: Sequence[Pool]) -> list[Pool]:
     if found:
         return found
     sizes = ", ".join(f"{pool.name} has {_gpus_on(pool)}" for pool in pools)
-    larger = [pool for pool in every if _gpus_on(pool) >= gpus][:_LISTED]
+    larger = [pool for pool in every if WHOLE * _gpus_on(pool) >= gpus][:_LISTED]
     fitting = "; enough has " + ", ".join(f"{p.name} ({p.instance_type})" for p in larger)
     raise NeverFits(
-        f"the job needs {units(gpus, 'GPUs')} of one instance, more than those of its pools have: "
+        f"the job needs {in_gpus(gpus)} of one instance, more than those of its pools have: "
         f"{sizes}{fitting if larger else '; no pool has more'}",
         field="Tags",
     )
@@ -246,8 +246,8 @@ def _gpus_on(pool: Pool) -> int:
     return (pool.nodes.gpus if pool.nodes else 0) or gpus_in(pool)
 
 
-def _may_have(pool: Pool, gpus: int) -> bool:
-    known = _gpus_on(pool)
+def _may_have(pool: Pool, gpus: Gpus) -> bool:
+    known = WHOLE * _gpus_on(pool)
     return known >= gpus or (not known and pool.instance_type not in CONTENTS)
 
 

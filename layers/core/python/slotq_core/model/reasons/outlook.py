@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from slotq_core.gpu_amounts import WHOLE, Gpus, in_gpus
 from slotq_core.model.reasons import Reason, units
 from slotq_core.model.reasons.reason import WITHIN_SHARES_START, share_used
 from slotq_core.timestamps import iso, lasting
@@ -52,11 +53,11 @@ class Room(Reason):
 
     code: ClassVar[str] = "room"
     pool: str
-    needed: int
-    free: int
-    coming: int
+    needed: int | float
+    free: int | float
+    coming: int | float
     """Amounts that stopping jobs hold and that no earlier job is promised."""
-    missing: int
+    missing: int | float
     """The amount that others would still have to give up."""
     resource: str = "slots"
     """The resource that the numbers count: the one most clearly short, slots before others."""
@@ -78,7 +79,7 @@ class Spared(Reason):
     count: int
     slots: int
     """Slots that these jobs hold in the pool, nodes included."""
-    gpus: int = 0
+    gpus: Gpus = 0
     """The GPUs that these jobs hold on nodes of the asking job's tenant; `slots` is then 0."""
 
     def sentence(self) -> str:
@@ -87,7 +88,7 @@ class Spared(Reason):
         verb = "holds" if self.count == 1 else "hold"
         held = f"{units(self.slots, 'slots')} of pool {self.pool}"
         if self.gpus:
-            held = f"{units(self.gpus, 'GPUs')} on nodes of pool {self.pool}"
+            held = f"{in_gpus(self.gpus)} on nodes of pool {self.pool}"
         return f"{who} {verb} {held}: {self._because()}"
 
     def _because(self) -> str:
@@ -221,8 +222,8 @@ class WouldNotHelp(Spared):
     """Jobs that could be stopped, but all of them together would not let the job start."""
 
     code: ClassVar[str] = "would_not_help"
-    missing: int
-    """Slots still missing in the pool."""
+    missing: int | float
+    """Slots still missing in the pool, or GPUs on the node."""
 
     def _because(self) -> str:
         missing = units(self.missing, "GPUs" if self.gpus else "slots")
@@ -284,7 +285,7 @@ class OnNode(Reservation):
     """GPUs of a node that the job has a claim to. `slots` is 0."""
 
     node: str
-    gpus: int
+    gpus: Gpus
     slots: int = 0
 
     @property
@@ -299,9 +300,9 @@ class GpusOwed(OnNode):
     code: ClassVar[str] = "gpus_owed"
 
     def sentence(self) -> str:
-        verb = "is" if self.gpus == 1 else "are"
+        verb = "is" if self.gpus == WHOLE else "are"
         return (
-            f"{units(self.gpus, 'GPUs')} of {self._where} {verb} owed to {self.job}: other jobs "
+            f"{in_gpus(self.gpus)} of {self._where} {verb} owed to {self.job}: other jobs "
             "were stopped for it"
         )
 
@@ -321,7 +322,7 @@ class NodeStarts(OnNode):
         known = f"; starts there took up to {lasting(self.took)}" if self.took is not None else ""
         return (
             f"{self._where} has been starting for {self.job} since {iso(self.since)}, with "
-            f"{units(self.gpus, 'GPUs')} for it{known}"
+            f"{in_gpus(self.gpus)} for it{known}"
         )
 
 

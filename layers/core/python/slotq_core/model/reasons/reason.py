@@ -6,10 +6,12 @@ from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import ClassVar
 
+from slotq_core.gpu_amounts import gpus_number
+
 WITHIN_SHARES_START = "other projects still start jobs there within their fair shares"
 """The starts that a drain for a job beyond its project's fair share allows, in words."""
 
-Number = str | bool | int | tuple[str, ...] | dict[str, int] | None
+Number = str | bool | int | float | tuple[str, ...] | dict[str, int] | None
 """The value of a reason's field."""
 
 
@@ -30,8 +32,10 @@ class Reason:
         return f"{self.sentence()}. Also: {self.also.text()}" if self.also else self.sentence()
 
     def numbers(self) -> dict[str, Number]:
-        """The fields by name, for JSON, without the second cause."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "also"}
+        """The fields by name, for JSON, without the second cause. Amounts of GPUs are numbers of
+        GPUs."""
+        values = ((f, getattr(self, f.name)) for f in fields(self) if f.name != "also")
+        return {f.name: gpus_number(value) if f.type == "Gpus" else value for f, value in values}
 
 
 def kept_free(pool: str, project: str) -> str:
@@ -60,7 +64,7 @@ def in_jobs(n: int) -> str:
     return units(n, "jobs")
 
 
-def units(n: int, resource: str) -> str:
+def units(n: float, resource: str) -> str:
     """`1 slot`, `2 slots`."""
     return f"{n} {resource.removesuffix('s') if n == 1 else resource}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slotq_core.gpu_amounts import WHOLE, Gpus, gpus_text, in_gpus
 from slotq_core.model.reasons.gang_incomplete import Lacks
 from slotq_core.model.reasons.reason import (
     WITHIN_SHARES_START,
@@ -25,18 +26,18 @@ class NodeComing(Reason):
     code: ClassVar[str] = "node_coming"
     pool: str
     node: str
-    needed: int
-    free: int
-    coming: int
+    needed: Gpus
+    free: Gpus
+    coming: Gpus
     ready: bool
 
     def sentence(self) -> str:
-        needs = f"needs {units(self.needed, 'GPUs')}"
+        needs = f"needs {in_gpus(self.needed)}"
         if not self.ready:
             return f"starts on node {self.node} of pool {self.pool} when it is ready; {needs}"
         return (
             f"starts on node {self.node} of pool {self.pool} when the stopping jobs there have "
-            f"ended; {needs}: {self.free} free now, {self.coming} coming free"
+            f"ended; {needs}: {gpus_text(self.free)} free now, {gpus_text(self.coming)} coming free"
         )
 
 
@@ -46,31 +47,44 @@ class NoGpusFree(Reason):
 
     code: ClassVar[str] = "no_gpus_free"
     pool: str
-    needed: int
-    free: int
+    needed: Gpus
+    free: Gpus
     """The GPUs that are free on nodes of the tenant, together."""
+    largest: Gpus
+    """The most that is free of one GPU."""
     nodes: int
     """How many of these nodes have free GPUs."""
     instances: int
     """The free instances of the pool."""
-    others: int = 0
+    others: Gpus = 0
     """The GPUs that are free on nodes with jobs of another person. Such a node takes the jobs of
     one person at a time, because its agent does not run as root."""
 
     def sentence(self) -> str:
-        spread = f"{self.free} are free on {units(self.nodes, 'nodes')}; " if self.free else ""
-        if self.others:
-            spread += (
-                f"{self.others} more are free where another person's jobs run, on nodes that take "
-                "one person's jobs at a time; "
-            )
         instances = "no free instance"
         if self.instances:
             instances = f"{units(self.instances, 'instances')} that others hold"
+        return f"{self._lacking()}{self._of_others()}; pool {self.pool} has {instances}"
+
+    def _of_others(self) -> str:
+        if not self.others:
+            return ""
         return (
-            f"no node has {units(self.needed, 'GPUs')} free for it; {spread}pool {self.pool} has "
-            f"{instances}"
+            f"; {in_gpus(self.others)} more, where another person's jobs run: nodes of this pool "
+            "take one person's jobs at a time"
         )
+
+    def _lacking(self) -> str:
+        free, where = gpus_text(self.free), units(self.nodes, "nodes")
+        if self.needed < WHOLE:
+            lacking = f"no GPU has {gpus_text(self.needed)} left"
+            pieces = f"; {free} are free in pieces of {gpus_text(self.largest)} at most"
+        else:
+            lacking = f"no node has {in_gpus(self.needed)} free for it"
+            pieces = f"; {free} are free on {where}"
+            if self.free % WHOLE or self.largest < WHOLE:
+                pieces += ", in part"
+        return lacking + (pieces if self.free else "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,8 @@
 A report is a whole state. Lost, repeated, late and reordered reports therefore change nothing that
 the next one would not: what they say of attempts is taken in as news of training jobs are, and a
 number that is not above the last is not looked at. It is noted last, so that a report whose handler
-dies is taken in again.
+dies is taken in again. So is one with news that cannot be committed; the number before it is noted,
+since the lease of a node must not depend on one of its jobs.
 
 Jobs of the node may write anything in place of a report, but not the proof. Even with the proof a
 report changes only attempts that the table knows on this generation of the node.
@@ -12,20 +13,24 @@ report changes only attempts that the table knows on this generation of the node
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import LONGEST_PROBLEM, MOST_JOBS, MOST_PROBLEMS, Node, NodeState
+from slotq_core.model.reasons.whole_instance import WholeCause
 from slotq_core.model.reports import final_metrics
 from slotq_core.operations.attempts.observing import Observing
+from slotq_core.operations.nodes.ended_nodes import waits_for
 from slotq_core.operations.nodes.node_changes import NodeChanges
 from slotq_core.operations.nodes.orders import Orders, jobs_on
 from slotq_core.ports.nodes import Document, NodeDocuments
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Finding
+from slotq_core.ports.stored import Change, Finding
 from slotq_core.ports.surroundings import Clock, InParallel
 from slotq_core.ports.training import Observation, Phase, Verdict
 from slotq_core.wire.nodes.documents import (
@@ -116,23 +121,29 @@ class Reports:
         found = [_finding(node, refused)] if refused else []
         calls_for_pass, errors = self._attempts(node, report, document)
         found += [_finding(node, str(error)) for error in errors]
-        if not errors:
-            self._note(node, report, document)
+        number = report.number - bool(errors)
+        self._note(node, number, document, problems=[*shown_problems(report)])
         return Taken(
             number=report.number,
             findings=tuple(found),
             calls_for_pass=became_ready or calls_for_pass,
         )
 
-    def _note(self, node: Node, report: NodeReport, document: Document) -> None:
+    def _note(
+        self, node: Node, number: int, document: Document, *, problems: Sequence[str]
+    ) -> None:
+        """Note that all reports up to this number are taken in, with the problems of the last, and
+        renew the lease."""
+        if number <= node.reports:
+            return
         lease_until = document.written_at + _SECOND + 1000 * self._documents.lease()
         try:
             self._store.nodes.note_report(
                 node,
-                report.number,
+                number,
                 at=document.written_at,
                 lease_until=lease_until,
-                problems=[*shown_problems(report)],
+                problems=problems,
             )
         except Conflict:
             return  # A later report has been taken in, or the node has ended.
@@ -151,7 +162,24 @@ class Reports:
             return self._after(found, report, document)
 
         changed = NodeChanges(self._store).one(node, change)
-        return changed is not None and changed.after is not changed.before, refused
+        if changed is None or changed.after is changed.before:
+            return False, refused
+        if changed.after.state is NodeState.READY:
+            self._check_size(changed.after)
+        return True, refused
+
+    def _check_size(self, node: Node) -> None:
+        """Let the job that the node was started for take a whole instance, if the node has too few
+        GPUs for it: else node after node would start for it."""
+        job, gpus = self._store.jobs.get(node.started_for), node.contents["gpus"]
+        if job is None or job.gpus <= gpus * WHOLE or not waits_for(job, node):
+            return
+        cause = WholeCause.written("few_gpus", node.pool, str(gpus))
+        after = replace(
+            job, gpus=0, tenant="", longest_attempt=0, claim=None, whole_because=(cause,)
+        )
+        with suppress(Conflict):  # The next node for it has as few.
+            self._store.decisions.commit([Change(before=job, after=after)])
 
     def _after(self, node: Node, report: NodeReport, document: Document) -> Node | None:
         """Return the node in the state that its report shows; None: it has that state."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slotq_core.gpu_amounts import gpus_number
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.model.reasons import outlook
@@ -17,7 +18,7 @@ from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom
 
-Cause = tuple[type[outlook.Spared], tuple[tuple[str, int], ...]]
+Cause = tuple[type[outlook.Spared], tuple[tuple[str, int | float], ...]]
 """Why a job is spared, with the numbers of the reason."""
 
 
@@ -31,7 +32,7 @@ def waits_for_a_node(nodes: Nodes, job: Job, pool: str) -> bool:
     """Whether GPUs that are free or come free on a node are enough for the job."""
     index = own_nodes(nodes, job, pool)
     return index is not None and any(
-        room.left(job) >= job.gpus and room.takes(job, now=False) for room in index.rooms.values()
+        room.fitting(job, now=False) and room.outlasts(job) for room in index.rooms.values()
     )
 
 
@@ -42,15 +43,14 @@ def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
         index.rooms.values(),
         key=lambda room: (room.is_open_to(job, now=False), room.left(job), room.name),
     )
-    left = max(0, best.left(job)) if best.is_open_to(job, now=False) else 0
-    is_free = best.ready and best.is_open_to(job, now=True)
-    free = min(left, max(0, best.free)) if is_free else 0
+    left = max(0, best.left(job))
+    free = min(left, best.left(job, now=True))
     return outlook.Room(
         pool=pool,
-        needed=job.gpus,
-        free=free,
-        coming=left - free,
-        missing=max(0, job.gpus - left),
+        needed=gpus_number(job.gpus),
+        free=gpus_number(free),
+        coming=gpus_number(left - free),
+        missing=gpus_number(max(0, job.gpus - left)),
         resource="gpus",
     )
 
@@ -115,6 +115,6 @@ def _cause(
     if not at.is_open_to(job, now=False):
         return other, (outlook.OfAnotherPerson, ()), None
     if rank(other) < rank(job):
-        missing = max(0, job.gpus - at.left(job))
+        missing = gpus_number(max(0, job.gpus - at.left(job)))
         return other, (outlook.WouldNotHelp, (("missing", missing),)), None
     return other, (outlook.NoLowerRank, ()), None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 
 from slotq_core import names
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
@@ -107,6 +108,7 @@ def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
         node=start.node.name,
         node_generation=start.node.generation,
         gpu_ids=start.gpu_ids,
+        gpu_part=job.gpus % WHOLE,
         node_gpus=start.node.contents["gpus"] or gpus_of(pools[start.pool]),
     )
     return start.job, copied(after, attempt=attempt)

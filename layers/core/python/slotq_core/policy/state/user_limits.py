@@ -18,7 +18,7 @@ from functools import cached_property
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import gpus_of
+from slotq_core.model.pools import gpu_room
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import (
     PriorityClass,
@@ -155,7 +155,7 @@ class UserBooks(Rights):
         self._gpus = {
             pool.name: gpus
             for pool in snapshot.pools
-            if pool.nodes is not None and (gpus := gpus_of(pool))
+            if pool.nodes is not None and (gpus := gpu_room(pool))
         }
         """By pool with nodes, the GPUs of a slot."""
         self._members = {job.name: job for job in snapshot.waiting if job.group}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import NodeComing
@@ -83,9 +84,7 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        if room is None or room.closed or not room.is_open_to(self._job, now=False):
-            return True
-        if room.left(self._job) < self._job.gpus:
+        if room is None or not room.may_claim(self._job, now=False):
             return True
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
@@ -99,8 +98,7 @@ class NodeTurn:
         claimed = self._claimed()
         if claimed is not None:
             room: NodeRoom | None = claimed
-            is_free = claimed.ready and claimed.free >= self._job.gpus
-            is_free = is_free and claimed.is_open_to(self._job, now=True)
+            is_free = claimed.may_claim(self._job, now=True)
             if not is_free or self._state.limits.over_own(self._job, claimed.pool):
                 room = None
         else:
@@ -161,7 +159,7 @@ class NodeTurn:
         )
         return served and self._begun()
 
-    def _over_limits(self, pool: PoolRoom) -> int:
+    def _over_limits(self, pool: PoolRoom) -> Gpus:
         """The GPUs that jobs of the project must give under its limits before the job starts."""
         own, name = self._state.accounts.on_nodes.limits, pool.pool.name
         over = self._state.limits.over_own(self._job, name)
@@ -186,7 +184,7 @@ class NodeTurn:
             pool=room.pool,
             node=room.name,
             needed=self._job.gpus,
-            free=max(0, room.free),
-            coming=max(0, room.coming),
+            free=sum(amount for amount in room.free if amount > 0),
+            coming=sum(amount for amount in room.coming if amount > 0),
             ready=room.ready,
         )

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
+from slotq_core.gpu_amounts import MOST as MOST_GPUS
+from slotq_core.gpu_amounts import RULE, Gpus, gpus_number, read_gpus
 from slotq_core.model.callers import fits_everybody
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import HOUR
@@ -86,6 +88,13 @@ def _slot_hours(value: object) -> int:
             f"{said(value)}"
         )
     return slot_ms
+
+
+def _gpus(value: object) -> Gpus:
+    """Read a number of GPUs; return hundredths."""
+    if isinstance(value, str):
+        raise ValueError(f"a number is needed: {RULE}, not {said(value)}")
+    return read_gpus(value)
 
 
 def text(value: object) -> str:
@@ -269,6 +278,12 @@ SlotHours = Annotated[int, BeforeValidator(_slot_hours), WithJsonSchema(_SLOT_HO
 """Slot-hours in the file, more than 0; slots multiplied by ms in the model."""
 Count = Annotated[int, BeforeValidator(whole(0, MOST)), _whole(minimum=0, maximum=MOST)]
 Positive = Annotated[int, BeforeValidator(whole(1, MOST)), _whole(minimum=1, maximum=MOST)]
+GpuAmount = Annotated[
+    int,
+    BeforeValidator(_gpus),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": gpus_number(MOST_GPUS)}),
+]
+"""A number of GPUs in the file, `2` or `0.25`; hundredths in the model."""
 Value = Annotated[
     int, BeforeValidator(whole(-1_000_000, 1_000_000)), _whole(minimum=-(10**6), maximum=10**6)
 ]

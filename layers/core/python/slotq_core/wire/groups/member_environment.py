@@ -11,11 +11,12 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from slotq_core.gpu_amounts import gpus_number
 from slotq_core.model.groups import SERVER, Group
 from slotq_core.model.jobs import Job
 from slotq_core.names import GROUPS_FOLDER
 from slotq_core.timestamps import iso
-from slotq_core.wire.setting_tags import TAGS
+from slotq_core.wire.setting_tags import read_settings
 from slotq_core.wire.training.field_paths import value_at
 
 GROUP, SITE, ROLE, SITES, SIZE, RESOURCES, RENDEZVOUS = (
@@ -68,11 +69,11 @@ def as_member(
     return {**request, "Environment": {**(request.get("Environment") or {}), **fits}}
 
 
-def _gpus(request: Mapping[str, Any]) -> dict[str, int]:
+def _gpus(request: Mapping[str, Any]) -> dict[str, int | float]:
     """The GPUs of a node that the request asks for, whether it gets these or a whole instance."""
     tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
-    asked = tags.get(TAGS["gpus"], "").strip()
-    return {"gpus": int(asked)} if asked.isdecimal() and int(asked) else {}
+    asked = read_settings({key: value.strip() for key, value in tags.items()}).get("gpus", 0)
+    return {"gpus": gpus_number(asked)} if asked else {}
 
 
 def _json(value: object) -> str:

@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 from slotq_core.errors import NotUnderstood
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.wire import strict_json
 
 VERSION = 1
@@ -34,6 +35,8 @@ MOST_GPUS = 64
 MOST_METRICS = 40
 LONGEST_FAILURE = 1024
 """Characters of an attempt's failure, as SageMaker's FailureReason."""
+LONGEST_URI = 2048
+"""Characters of a place in S3: the longest one of a request, with what the agent adds to it."""
 LONGEST_PROBLEM = 300
 MOST_PROBLEMS = 20
 GRACE = 5
@@ -100,6 +103,8 @@ class OrderedAttempt:
     number: int
     gpus: tuple[int, ...] = ()
     """Indexes on the node."""
+    gpu_part: Gpus | None = None
+    """The part of its one GPU, in hundredths; None: whole GPUs."""
     cpus: int | None = None
     memory_mib: int | None = None
     grace_s: int = GRACE
@@ -139,7 +144,15 @@ def reduced(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def written_orders(orders: Orders) -> bytes:
     """Write `orders.json`."""
-    return canonical({"version": VERSION, **asdict(orders)})
+    attempts = [_written(order) for order in orders.attempts]
+    return canonical({"version": VERSION, **asdict(orders), "attempts": attempts})
+
+
+def _written(order: OrderedAttempt) -> dict[str, Any]:
+    document = asdict(order)
+    if order.gpu_part is None:
+        del document["gpu_part"]
+    return document
 
 
 def read_orders(content: bytes) -> Orders:
@@ -156,7 +169,8 @@ def read_orders(content: bytes) -> Orders:
 
 
 def _ordered(document: Mapping[str, Any]) -> OrderedAttempt:
-    fields = {name: document[name] for name in _ORDER_FIELDS}
+    fields = {"gpu_part": None, **document}  # Earlier versions wrote no parts.
+    fields = {name: fields[name] for name in _ORDER_FIELDS}
     suspend = document["suspend"]
     fields["suspend"] = None if suspend is None else Suspend(**suspend)
     return OrderedAttempt(**{**fields, "gpus": tuple(document["gpus"])})
@@ -329,8 +343,8 @@ def _attempt(document: Mapping[str, Any]) -> ReportedAttempt:
         exit=None if document["exit"] is None else _code(document["exit"]),
         failure=_text(document["failure"], LONGEST_FAILURE),
         why=EndReason(document["why"]),
-        artifact=_text(document["artifact"], LONGEST_FAILURE),
-        checkpoints=_text(document["checkpoints"], LONGEST_FAILURE),
+        artifact=_text(document["artifact"], LONGEST_URI),
+        checkpoints=_text(document["checkpoints"], LONGEST_URI),
         metrics=_metrics(document["metrics"]),
         pid=_optional(document["pid"]),
     )

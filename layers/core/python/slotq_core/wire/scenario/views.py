@@ -61,6 +61,8 @@ class SnapshotAttemptView(BaseModel):
     node_generation: int = 0
     gpu_ids: list[int] = Field(default=[])
     """The GPUs of the node that it holds, by index."""
+    gpu_part: int | float = 0
+    """The part that it holds of its one GPU; 0: whole GPUs."""
     node_gpus: int = 0
     """The GPUs of the node in all."""
     created: bool = False
@@ -86,7 +88,9 @@ class ClaimView(BaseModel):
     priority_class: str = ""
     moved: bool = False
     node: str = ""
-    """The node where the amount is owed; empty: the amount is slots."""
+    """The node where GPUs are owed; empty: the amount is slots."""
+    gpu_ids: list[int] = Field(default=[])
+    """The GPUs of the node that are owed, by index."""
 
 
 class SnapshotJobView(SharedJobView):
@@ -107,8 +111,9 @@ class SnapshotJobView(SharedJobView):
     ran_before_class: float = 0
     checkpoints: bool = True
     """Whether an evicted attempt goes on from a checkpoint."""
-    gpus: int = 0
-    """The GPUs of one node that the job takes; 0: it takes whole instances."""
+    gpus: int | float = 0
+    """The GPUs of one node that the job takes, or its part of one GPU; 0: it takes whole
+    instances."""
     tenant: str = ""
     """The same text for jobs that may share a node."""
     longest_attempt: float = 0

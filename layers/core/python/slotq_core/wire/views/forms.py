@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
+from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
@@ -46,6 +47,7 @@ _FORMS: Mapping[str, _Form] = {
     "bool": _AS_IT_IS,
     "Moment": _Form(iso, from_iso),
     "Duration": _Form(seconds, milliseconds),
+    "Gpus": _Form(gpus_number, read_gpus),
     "Demand": _Form(lambda demand: dict(demand.items()), Demand),
     "tuple[str, ...]": _Form(list, tuple),
     "tuple[int, ...]": _Form(list, tuple),

@@ -59,6 +59,8 @@ class AttemptView(BaseModel):
     """The node that it ran on; empty: on whole instances."""
     gpu_ids: list[int] = Field(default=[])
     """The GPUs of the node that it had, by their indexes."""
+    gpu_part: int | float = 0
+    """The part that it had of its one GPU; 0: whole GPUs."""
     instance_type: str
     admitted_at: str
     running_since: str | None = None
@@ -180,8 +182,8 @@ class JobView(SharedJobView):
     """Details beside the reason; only for a single waiting job."""
     pool: str | None = None
     """The pool that the job runs in, the first of several; None while it does not run."""
-    gpus: int = 0
-    """The GPUs of one node that the job takes; 0: whole instances."""
+    gpus: int | float = 0
+    """The GPUs of one node that the job takes, or its part of one GPU; 0: whole instances."""
     literal_paths: bool = False
     """Whether the job has /opt/ml itself on its node."""
     node: str | None = None

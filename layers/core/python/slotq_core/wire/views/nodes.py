@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from pydantic import Field
 
+from slotq_core.gpu_amounts import WHOLE, gpus_number
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
@@ -21,9 +22,10 @@ class NodeJobView(BaseModel):
     """Empty: the caller may not see the job."""
     project: str = ""
     state: str
-    gpus: int
+    gpus: int | float
+    """How many GPUs it has, or its part of one GPU."""
     gpu_ids: list[int] = Field(default=[])
-    """The GPUs that it has, by their indexes; empty: it waits for them."""
+    """The GPUs that it has, or waits for, by their indexes."""
 
 
 class NodeView(BaseModel):
@@ -40,7 +42,9 @@ class NodeView(BaseModel):
     gpus: int
     """The GPUs of the node."""
     free: list[int]
-    """Those that no job has, by their indexes."""
+    """Those of which no job has a part, by their indexes."""
+    left: list[int | float] = Field(default=[])
+    """What is free of each GPU, by index: 1, a part, or 0."""
     jobs: list[NodeJobView]
     """The jobs on the node, in the order of their GPUs."""
     owed: list[NodeJobView] = Field(default=[])
@@ -82,18 +86,20 @@ def node_view(
 ) -> NodeView:
     """`jobs` and `claimants`: those on the node, and those with a claim to it."""
     on_it = sorted(jobs, key=lambda job: job.attempt.gpu_ids if job.attempt else ())
-    taken = {index for job in on_it if job.attempt for index in job.attempt.gpu_ids}
+    left = dict.fromkeys(range(node.contents["gpus"]), WHOLE)
+    for attempt in (job.attempt for job in on_it if job.attempt):
+        left.update({n: left.get(n, 0) - amount for n, amount in attempt.gpus_held.items()})
     keep = pool.nodes.keep if pool.nodes else 0
     idle = node.idle_since
-    gpus = node.contents["gpus"]
     return NodeView(
         pool=node.pool,
         name=node.name,
         state=node.state.value,
         instance_type=pool.instance_type,
         project=node.project,
-        gpus=gpus,
-        free=[index for index in range(gpus) if index not in taken],
+        gpus=node.contents["gpus"],
+        free=[index for index, amount in left.items() if amount == WHOLE],
+        left=[gpus_number(amount) for amount in left.values()],
         jobs=[_job(job, sees) for job in on_it],
         owed=[_job(job, sees) for job in claimants],
         one_person=node.one_person,
@@ -109,10 +115,11 @@ def node_view(
 
 
 def _job(job: Job, sees: Callable[[Job], bool]) -> NodeJobView:
+    held = job.attempt or job.claim
     return NodeJobView(
         name=job.name if sees(job) else "",
         project=job.project,
         state=job.state.value,
-        gpus=job.gpus,
-        gpu_ids=[*job.attempt.gpu_ids] if job.attempt else [],
+        gpus=gpus_number(job.gpus),
+        gpu_ids=[*held.gpu_ids] if held else [],
     )

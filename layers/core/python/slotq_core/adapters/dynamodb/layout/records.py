@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, NamedTuple, get_args
 
+from slotq_core.gpu_amounts import Gpus, gpus_number, read_gpus
 from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
@@ -133,6 +134,10 @@ def _write_whole(value: int) -> Value:
     return {"N": repr(value)}
 
 
+def _write_gpus(amount: Gpus) -> Value:
+    return {"N": str(gpus_number(amount))}
+
+
 def _capacity(value: Value) -> Demand:
     """Read a capacity. Raises ValueError for one that no configuration can contain: a manual
     mistake must not open a pool to more jobs than there are instances."""
@@ -190,6 +195,7 @@ _FORMS: Mapping[str, _Form] = {
     "int": _WHOLE,
     "Moment": _WHOLE,
     "Duration": _WHOLE,
+    "Gpus": _Form(lambda value: read_gpus(value["N"]), _write_gpus),
     "bool": _Form(lambda value: bool(value["BOOL"]), lambda value: {"BOOL": value}),
     "Demand": _DEMAND,
     "tuple[str, ...]": _many(_TEXT),

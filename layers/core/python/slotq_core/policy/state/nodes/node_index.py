@@ -1,14 +1,97 @@
-"""The nodes of one tenant in one pool, by the GPUs that they have left."""
+"""The nodes of one tenant in one pool, by the room that they have left."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from heapq import merge
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.jobs import Job
-from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.node_room import ByGpu, NodeRoom
 
 MayUse = Callable[[NodeRoom], bool]
 """Whether the pool still has an instance for a node without jobs."""
+
+_Place = tuple[Gpus, str]
+"""What is left on a node in all, and the node's name: the fullest first."""
+
+
+class _BySize:
+    """Nodes by the largest job that fits, and of each size by what is left in all."""
+
+    def __init__(self, size_of: Callable[[ByGpu], int]) -> None:
+        self._size_of = size_of
+        self._places: dict[int, list[_Place]] = {}
+        self._kept: dict[str, tuple[int, _Place]] = {}
+
+    def put(self, name: str, room: ByGpu) -> None:
+        now = (self._size_of(room), (sum(room), name)) if room else (0, (0, name))
+        before = self._kept.get(name)
+        if before == now:
+            return
+        if before is not None:
+            self._drop(*before)
+        self._kept[name] = now
+        if now[0] > 0:
+            insort(self._places.setdefault(now[0], []), now[1])
+
+    def remove(self, name: str) -> None:
+        self._drop(*self._kept.pop(name))
+
+    def _drop(self, size: int, place: _Place) -> None:
+        if size > 0:
+            there = self._places[size]
+            del there[bisect_left(there, place)]
+
+    def may_hold(self, size: int) -> bool:
+        return any(places and amount >= size for amount, places in self._places.items())
+
+    def fullest(self, size: int) -> Iterator[str]:
+        """The nodes with room for this size, the fullest first, then by name."""
+        able = [places for amount, places in self._places.items() if places and amount >= size]
+        found = able[0] if len(able) == 1 else merge(*able)
+        return (name for _, name in found)
+
+
+def _wholes(room: ByGpu) -> int:
+    return room.count(WHOLE)
+
+
+class _Sizes:
+    """Nodes by whole GPUs and, once a plan has asked for a part, by the largest part of one."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, ByGpu] = {}
+        self._wholes = _BySize(_wholes)
+        self._parts: _BySize | None = None
+
+    def put(self, name: str, room: ByGpu) -> None:
+        self._rooms[name] = room
+        self._wholes.put(name, room)
+        if self._parts is not None:
+            self._parts.put(name, room)
+
+    def remove(self, name: str) -> None:
+        del self._rooms[name]
+        self._wholes.remove(name)
+        if self._parts is not None:
+            self._parts.remove(name)
+
+    def may_hold(self, gpus: Gpus) -> bool:
+        return self._for(gpus).may_hold(gpus % WHOLE or gpus // WHOLE)
+
+    def fullest(self, gpus: Gpus) -> Iterator[str]:
+        return self._for(gpus).fullest(gpus % WHOLE or gpus // WHOLE)
+
+    def _for(self, gpus: Gpus) -> _BySize:
+        if gpus % WHOLE == 0:
+            return self._wholes
+        if self._parts is None:
+            self._parts = _BySize(max)
+            for name, room in self._rooms.items():
+                self._parts.put(name, room)
+        return self._parts
 
 
 class NodeIndex:
@@ -18,32 +101,21 @@ class NodeIndex:
     def __init__(self) -> None:
         self.rooms: dict[str, NodeRoom] = {}
         """By name, in the order of the snapshot; those that this plan starts come last."""
-        self._now: dict[int, set[str]] = {}
-        self._soon: dict[int, set[str]] = {}
-        """By number of GPUs that are open now, and open soon."""
-        self._kept: dict[str, tuple[int, int]] = {}
-        """By room, where the sets have it."""
+        self._now, self._soon = _Sizes(), _Sizes()
+        """By what is open now, and open soon."""
         self._by_first: list[NodeRoom] | None = None
         """The rooms with candidates, by the first one; None: to be made again."""
 
     def put(self, room: NodeRoom) -> None:
         """Enter the room as it is now."""
         self._by_first = None
-        now, soon = room.open_now, room.open_soon
-        had_now, had_soon = self._kept.get(room.name, (-1, -1))
-        if had_now != now:
-            self._now.get(had_now, set()).discard(room.name)
-            self._now.setdefault(now, set()).add(room.name)
-        if had_soon != soon:
-            self._soon.get(had_soon, set()).discard(room.name)
-            self._soon.setdefault(soon, set()).add(room.name)
-        self._kept[room.name] = now, soon
+        self._now.put(room.name, room.open_now)
+        self._soon.put(room.name, room.open_soon)
         self.rooms[room.name] = room
 
     def remove(self, name: str) -> None:
-        now, soon = self._kept.pop(name)
-        self._now[now].discard(name)
-        self._soon[soon].discard(name)
+        self._now.remove(name)
+        self._soon.remove(name)
         del self.rooms[name]
         self._by_first = None
 
@@ -59,33 +131,29 @@ class NodeIndex:
         """Whether some room has claims."""
         return any(room.claims for room in self.rooms.values())
 
-    def may_hold(self, gpus: int) -> bool:
+    def may_hold(self, gpus: Gpus) -> bool:
         """Whether some room is open soon for a job of this size."""
-        return any(names and amount >= gpus for amount, names in self._soon.items())
+        return self._soon.may_hold(gpus)
 
     def fullest(self, job: Job, may_use: MayUse, *, now: bool) -> NodeRoom | None:
-        """The room with the fewest GPUs left that the job may have, now or soon; None: there is
-        none. Of equals the first name."""
+        """The room with least left that the job may have, now or soon; None: there is none. Of
+        equals the first name."""
         found = self._open(job, may_use, now=now)
         for room in self._with_claims(job, now=now):
-            if found is None or (room.free, room.name) < (found.free, found.name):
+            if found is None or (sum(room.free), room.name) < (sum(found.free), found.name):
                 found = room
         return found
 
     def _open(self, job: Job, may_use: MayUse, *, now: bool) -> NodeRoom | None:
-        by_amount = self._now if now else self._soon
-        for amount in sorted(by_amount):
-            if amount < job.gpus:
-                continue
-            for name in sorted(by_amount[amount]):
-                room = self.rooms[name]
-                if room.takes(job, now=now) and (not room.empty or may_use(room)):
-                    return room
+        sizes = self._now if now else self._soon
+        for name in sizes.fullest(job.gpus):
+            room = self.rooms[name]
+            if room.takes(job, now=now) and (not room.empty or may_use(room)):
+                return room
         return None
 
     def _with_claims(self, job: Job, *, now: bool) -> Iterator[NodeRoom]:
         """The rooms with claims that the job may take over."""
         for room in self.rooms.values():
-            is_open = not now or (room.ready and job.gpus <= room.free)
-            if room.claims and is_open and job.gpus <= room.left(job) and room.takes(job, now=now):
+            if room.claims and room.outlasts(job) and room.fitting(job, now=now):
                 yield room

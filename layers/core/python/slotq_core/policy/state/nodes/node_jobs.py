@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -32,6 +33,7 @@ class Occupied:
 
     node: Node
     gpus: int
+    """How many the node has."""
     jobs: tuple[Job, ...] = ()
     claimants: tuple[Job, ...] = ()
 
@@ -45,9 +47,19 @@ class Occupied:
         return next((job.person for job in (*self.running, *self.claimants)), None)
 
     @property
-    def left(self) -> int:
-        """The GPUs without a job, now or when stopping jobs have stopped, that no job claims."""
-        return self.gpus - sum(job.gpus for job in (*self.running, *self.claimants))
+    def left(self) -> tuple[Gpus, ...]:
+        """What of each GPU is free, now or when stopping jobs have stopped, and that no job claims:
+        most first."""
+        left = [WHOLE] * self.gpus
+        for job in self.running:
+            for index, amount in job.attempt.gpus_held.items() if job.attempt else ():
+                if index < self.gpus:
+                    left[index] -= amount
+        for job in self.claimants:
+            for index in job.claim.gpu_ids if job.claim else ():
+                if index < self.gpus:
+                    left[index] -= job.gpus % WHOLE or WHOLE
+        return tuple(sorted(left, reverse=True))
 
     @property
     def ends(self) -> bool:
@@ -225,4 +237,4 @@ def _attempt(
 
 def _lost(jobs: Iterable[Job], gpus: int, now: int) -> int:
     """Work that the eviction of these jobs may cost (ms of the whole node)."""
-    return sum(unsaved(job, now) * job.gpus for job in jobs) // max(1, gpus)
+    return sum(unsaved(job, now) * job.gpus for job in jobs) // (WHOLE * max(1, gpus))

@@ -12,12 +12,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool, gpus_of
+from slotq_core.model.nodes import MOST_JOBS
+from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied, for_one_person
+from slotq_core.policy.state.nodes.node_room import ByGpu
 
 _COMES_BACK = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 
@@ -84,35 +87,51 @@ class NodeRequests:
                 if name == pool and found.node.tenant == tenant and not (found.empty or found.ends)
                 if not found.node.one_person or found.person == person
             ]
-            yield (project, scope), demand, instances(sizes, left, gpus_of(self._pools[pool]))
+            new = (WHOLE,) * gpus_of(self._pools[pool])
+            yield (project, scope), demand, instances(sizes, left, new)
 
     def _takes(self, job: Job, pool: str) -> bool:
         kept = self._pools.get(pool)
-        return bool(job.tenant and kept and job.gpus <= gpus_of(kept))
+        return bool(job.tenant and kept and job.gpus <= gpu_room(kept))
 
 
-def instances(sizes: Mapping[int, int], left: Iterable[int], gpus: int) -> int:
-    """How many instances with so many GPUs the jobs need. `sizes`: by size in GPUs, at most `gpus`,
-    the number of jobs. `left`: the GPUs that nodes have left, which are filled first."""
+def instances(sizes: Mapping[Gpus, int], left: Iterable[ByGpu], new: ByGpu) -> int:
+    """How many new instances the jobs need. `sizes`: by size, at most an instance's, the number of
+    jobs. `left`: what nodes have left of each GPU, which is filled first; `new`: what a new one
+    has."""
     waiting = {size: sizes[size] for size in sorted(sizes, reverse=True) if sizes[size]}
-    for room in sorted(left):
+    for room in sorted(left, key=sum):
         _take(waiting, _filling(waiting, room), 1)
     needed = 0
     while waiting:
-        filling = _filling(waiting, gpus)
+        filling = _filling(waiting, new)
         alike = min(waiting[size] // count for size, count in filling.items())
         _take(waiting, filling, alike)
         needed += alike
     return needed
 
 
-def _filling(waiting: Mapping[int, int], room: int) -> dict[int, int]:
-    """By size, the jobs that fill a room, the largest first."""
-    filling = {}
+def _filling(waiting: Mapping[Gpus, int], room: ByGpu) -> dict[Gpus, int]:
+    """By size, the jobs that fill a node, the largest first: whole GPUs, then parts of what is left
+    of each."""
+    filling: dict[Gpus, int] = {}
+    gpus, places = sorted(room), MOST_JOBS
     for size, count in waiting.items():
-        if fits := min(count, max(0, room) // size):
+        fits = 0
+        if size % WHOLE == 0:
+            each = size // WHOLE
+            fits = min(count, gpus.count(WHOLE) // each, places)
+            del gpus[len(gpus) - fits * each :]
+        else:
+            for index, amount in enumerate(gpus):
+                more = min(count - fits, amount // size, places - fits)
+                if more > 0:
+                    gpus[index] -= more * size
+                    fits += more
+            gpus.sort()
+        if fits:
             filling[size] = fits
-            room -= fits * size
+            places -= fits
     return filling
 
 

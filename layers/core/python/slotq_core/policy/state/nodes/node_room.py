@@ -1,11 +1,17 @@
-"""The GPUs of one node during one plan: free, coming free, claimed and held."""
+"""The GPUs of one node during one plan: free, coming free, claimed and held, each in hundredths.
+
+A part of a GPU lies on one GPU: of those with room the one with least left. A job with whole GPUs
+takes GPUs of which no other job has a part. What is held or claimed is bound to its GPUs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import add, sub
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.policy.order import Rank, outranks, rank
 from slotq_core.policy.state.candidates import Candidate, unsaved
 from slotq_core.policy.state.journal import Journal
@@ -15,6 +21,9 @@ LONGEST_BY_DEFAULT = 86_400_000
 """How long a job may run (ms) if it does not say: SageMaker's default."""
 
 _ADMITTING = (NodeState.STARTING, NodeState.READY)
+
+ByGpu = tuple[Gpus, ...]
+"""An amount of each GPU, by index."""
 
 
 class NodeRoom:
@@ -51,54 +60,155 @@ class NodeRoom:
         """How long (ms) the node stays at most; None: not known."""
         self.lasts_in_all = 0
         """The same from its start."""
-        self.free_ids: tuple[int, ...] = tuple(range(gpus))
-        self.free = gpus
-        """GPUs not given and not held for a job; those of claimants count as free."""
-        self.coming = 0
-        """GPUs of stopping jobs that are not held for a job."""
+        self.free: ByGpu = (WHOLE,) * gpus
+        """What is not given and not held for a job; what claimants are owed counts as free."""
+        self.coming: ByGpu = (0,) * gpus
+        """What stopping jobs have that is not held for a job."""
+        self.places, self.places_coming = MOST_JOBS, 0
+        """How many more jobs the node takes: now, and when stopping jobs have stopped."""
         self.claims: dict[str, Job] = {}
         """The claimants without a turn so far."""
+        self.bound: dict[str, tuple[int, ...]] = {}
+        """By claimant, and by job that this plan holds GPUs for, its GPUs."""
         self.candidates: Sequence[Candidate] = ()
         """The jobs that may be evicted, in the order of eviction."""
 
     def take_in(self, found: Occupied, candidates: Sequence[Candidate]) -> None:
         """Enter the jobs that held GPUs before this plan, and the claims."""
-        held = {index for job in found.jobs if job.attempt for index in job.attempt.gpu_ids}
-        self.free_ids = tuple(index for index in self.free_ids if index not in held)
-        self.free = self.gpus - sum(job.gpus for job in found.jobs)
-        self.coming = sum(job.gpus for job in found.jobs if job.state is JobState.STOPPING)
-        self.claims = {job.name: job for job in found.claimants}
+        free, coming = [*self.free], [*self.coming]
+        for job in found.jobs:
+            stops = job.state is JobState.STOPPING
+            self.places_coming += stops
+            for index, amount in job.attempt.gpus_held.items() if job.attempt else ():
+                if index < self.gpus:
+                    free[index] -= amount
+                    coming[index] += amount if stops else 0
+        self.free, self.coming = tuple(free), tuple(coming)
+        self.places -= len(found.jobs)
         self.empty = found.empty
         self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
         self.closed = found.ends or found.node.state not in _ADMITTING
         if self.one_person:
             self.persons = frozenset(job.person for job in found.jobs)
             self.person = found.person
+        for job in found.claimants:
+            self.bound[job.name] = self._owed_to(job)
+            self.claims[job.name] = job
         self.candidates = candidates
 
-    @property
-    def open_now(self) -> int:
-        """The GPUs that a job without a right to claims may have now."""
-        if self.closed or not self.ready:
-            return 0
-        return min(self.free, self.open_soon)
+    def _owed_to(self, job: Job) -> tuple[int, ...]:
+        """The GPUs of a claim. One that is older than these indexes gets the first that fit."""
+        ids = job.claim.gpu_ids if job.claim else ()
+        if ids:
+            return ids if max(ids) < self.gpus else ()
+        return self._best(job, self._both, self._both)
 
     @property
-    def open_soon(self) -> int:
-        """The GPUs that such a job may have now, or when stopping jobs have stopped and the node is
+    def _both(self) -> ByGpu:
+        """What is free or comes free and is owed to nobody."""
+        both = tuple(map(add, self.free, self.coming))
+        return tuple(map(sub, both, self._owed(self.claims.values()))) if self.claims else both
+
+    @property
+    def open_now(self) -> ByGpu:
+        """What a job without a right to claims may have now, of each GPU; empty: nothing."""
+        if self.closed or not self.ready or self.places <= len(self.claims):
+            return ()
+        return tuple(map(min, self.free, self._both))
+
+    @property
+    def open_soon(self) -> ByGpu:
+        """What such a job may have now, or when stopping jobs have stopped and the node is
         ready."""
-        if self.closed:
-            return 0
-        return self.free + self.coming - self._owed(self.claims.values())
+        if self.closed or self.places + self.places_coming <= len(self.claims):
+            return ()
+        return self._both
 
-    def left(self, job: Job) -> int:
-        """Free and coming GPUs, less the claims of others that the job may not take over."""
-        others = [
+    def left(self, job: Job, *, now: bool = False) -> Gpus:
+        """How much of what is free, or with what comes free, the job could use, without the claims
+        of others that the job may not take over: whole GPUs, or the largest part of one."""
+        room = self._left(job) if self._admits(job, now=now) else ()
+        if now:
+            room = tuple(map(min, self.free, room))
+        if job.gpus % WHOLE:
+            return max(0, *room) if room else 0
+        return WHOLE * room.count(WHOLE)
+
+    def missing(self, job: Job) -> ByGpu:
+        """What the job's part, or a whole GPU, lacks on each GPU; 0 or less: nothing."""
+        needed = job.gpus % WHOLE or WHOLE
+        return tuple(needed - amount for amount in self._left(job))
+
+    def lacks_place(self, job: Job) -> bool:
+        """Whether the node has too many jobs for one more."""
+        return self.places + self.places_coming <= len(self._barred(job))
+
+    def fitting(self, job: Job, *, now: bool) -> tuple[int, ...]:
+        """The GPUs that the job would get; empty: they are not free now, or soon."""
+        if not self._admits(job, now=now):
+            return ()
+        barred = self._barred(job)
+        places = self.places if now else self.places + self.places_coming
+        if places <= len(barred):
+            return ()
+        room = self._left(job)
+        if now:
+            room = tuple(map(min, self.free, room))
+        return self._best(job, room, self._both)
+
+    def _best(self, job: Job, room: ByGpu, unclaimed: ByGpu) -> tuple[int, ...]:
+        """The GPUs for the job among those with this room: of a part the one with least left, of
+        whole ones the first; those before all others whose claims stay. Empty: too few."""
+        part = job.gpus % WHOLE
+        if part:
+            able = [
+                (left < part, amount, index)
+                for index, (amount, left) in enumerate(zip(room, unclaimed, strict=True))
+                if amount >= part
+            ]
+            return (min(able)[2],) if able else ()
+        order = [
+            (left < WHOLE, -free, index)
+            for index, (amount, left, free) in enumerate(
+                zip(room, unclaimed, self.free, strict=True)
+            )
+            if amount >= WHOLE
+        ]
+        needed = job.gpus // WHOLE
+        if len(order) < needed:
+            return ()
+        return tuple(sorted(index for *_, index in sorted(order)[:needed]))
+
+    def may_claim(self, job: Job, *, now: bool) -> bool:
+        """Whether the GPUs of the job's claim are free: now, or soon."""
+        ids, part = self.bound.get(job.name, ()), job.gpus % WHOLE or WHOLE
+        if not ids or not self._admits(job, now=now):
+            return False
+        room = self._left(job)
+        if now:
+            if self.places <= 0:
+                return False
+            room = tuple(map(min, self.free, room))
+        return all(room[index] >= part for index in ids)
+
+    def _left(self, job: Job) -> ByGpu:
+        both = tuple(map(add, self.free, self.coming))
+        barred = self._barred(job)
+        return tuple(map(sub, both, self._owed(barred))) if barred else both
+
+    def _barred(self, job: Job) -> list[Job]:
+        """The claimants whose claims the job may not take over."""
+        if not self.claims:
+            return []
+        return [
             other
             for other in self.claims.values()
             if other.name != job.name and not (outranks(job, other) and other.evictable)
         ]
-        return 0 if self.closed else self.free + self.coming - self._owed(others)
+
+    def _admits(self, job: Job, *, now: bool) -> bool:
+        ready = self.ready or not now
+        return ready and not self.closed and self.is_open_to(job, now=now)
 
     def takes(self, job: Job, *, now: bool) -> bool:
         """Whether the job may run here at all, now or when stopping jobs have stopped: for as long
@@ -121,18 +231,29 @@ class NodeRoom:
         )
 
     def give(self, job: Job) -> tuple[int, ...]:
-        """Give the job its GPUs. Return their indexes."""
-        taken, rest = self.free_ids[: job.gpus], self.free_ids[job.gpus :]
-        self._journal.set(self, "free_ids", rest)
+        """Give the job its GPUs: those of its claim, else those that fit. Return their indexes."""
+        ids = self.bound.get(job.name) or self.fitting(job, now=True)
+        assert ids, job.name
+        part = job.gpus % WHOLE or WHOLE
         self._belong_to(job)
-        self._change(free=-job.gpus)
-        return taken
+        self._change(free=dict.fromkeys(ids, -part), places=-1)
+        return ids
 
     def hold(self, job: Job) -> None:
-        """Hold the job's GPUs against later jobs: free ones first, then coming ones."""
-        free = min(job.gpus, max(0, self.free))
+        """Hold the job's GPUs against later jobs: what is free first, then what comes free."""
+        ids = self.bound.get(job.name) or self.fitting(job, now=False)
+        assert ids, job.name
+        part = job.gpus % WHOLE or WHOLE
+        free = {index: min(part, max(0, self.free[index])) for index in ids}
+        place = 1 if self.places > 0 else 0
         self._belong_to(job)
-        self._change(free=-free, coming=free - job.gpus)
+        self._change(
+            free={index: -amount for index, amount in free.items()},
+            coming={index: amount - part for index, amount in free.items()},
+            places=-place,
+            places_coming=place - 1,
+        )
+        self._journal.put(self.bound, job.name, ids)
 
     def take_claim(self, job: Job) -> None:
         """Free the GPUs of the job's claim, for the job's own turn."""
@@ -142,7 +263,11 @@ class NodeRoom:
     def evict(self, victims: Iterable[Candidate]) -> None:
         """Evict these candidates. Their GPUs come free later."""
         gone = [*victims]
-        self._change(coming=sum(victim.slots for victim in gone))
+        coming: dict[int, Gpus] = {}
+        for victim in gone:
+            for index, amount in held_by(victim).items():
+                coming[index] = coming.get(index, 0) + amount
+        self._change(coming=coming, places_coming=len(gone))
         kept = [candidate for candidate in self.candidates if candidate not in gone]
         self._journal.set(self, "candidates", kept)
 
@@ -159,21 +284,47 @@ class NodeRoom:
         if self.one_person and self.person is None:
             self._journal.set(self, "person", job.person)
 
-    def _change(self, *, free: int = 0, coming: int = 0) -> None:
-        self._journal.record(NodeRoom._restore, self, self.free, self.coming)
-        self.free, self.coming = self.free + free, self.coming + coming
+    def _change(
+        self,
+        *,
+        free: dict[int, Gpus] | None = None,
+        coming: dict[int, Gpus] | None = None,
+        places: int = 0,
+        places_coming: int = 0,
+    ) -> None:
+        before = self.free, self.coming, self.places, self.places_coming
+        self._journal.record(NodeRoom._restore, self, *before)
+        self.free, self.coming = _plus(self.free, free), _plus(self.coming, coming)
+        self.places += places
+        self.places_coming += places_coming
 
-    def _restore(self, free: int, coming: int) -> None:
+    def _restore(self, free: ByGpu, coming: ByGpu, places: int, places_coming: int) -> None:
         self.free, self.coming = free, coming
+        self.places, self.places_coming = places, places_coming
 
-    @staticmethod
-    def _owed(jobs: Iterable[Job]) -> int:
-        return sum(job.gpus for job in jobs)
+    def _owed(self, jobs: Iterable[Job]) -> ByGpu:
+        owed = [0] * self.gpus
+        for job in jobs:
+            for index in self.bound.get(job.name, ()):
+                owed[index] += job.gpus % WHOLE or WHOLE
+        return tuple(owed)
+
+
+def _plus(amounts: ByGpu, more: dict[int, Gpus] | None) -> ByGpu:
+    if not more:
+        return amounts
+    return tuple(amount + more.get(index, 0) for index, amount in enumerate(amounts))
+
+
+def held_by(candidate: Candidate) -> dict[int, Gpus]:
+    """What one job on a node has of its GPUs."""
+    attempt = candidate.places[0][0].attempt
+    return attempt.gpus_held if attempt else {}
 
 
 def candidate_on(job: Job, room: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
     """A job on a node as a candidate: it frees its GPUs there, and loses its part of the node's
-    time."""
+    time. Its size is in hundredths of a GPU."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
@@ -182,6 +333,6 @@ def candidate_on(job: Job, room: str, gpus: int, rank_of: Rank, now: int) -> Can
         rank=rank_of,
         entry_time=job.entry_time,
         unsaved=cost,
-        lost=cost * job.gpus // max(1, gpus),
+        lost=cost * job.gpus // (WHOLE * max(1, gpus)),
         slots=job.gpus,
     )

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotq_core.model.demand import Demand
+from slotq_core.gpu_amounts import WHOLE
+from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import NodeState
-from slotq_core.model.pools import Pool, gpus_of
+from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
@@ -70,7 +71,7 @@ class Nodes:
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
         kept = self.pools.get(pool)
-        return bool(job.gpus and job.tenant and kept and job.gpus <= gpus_of(kept))
+        return bool(job.gpus and job.tenant and kept and job.gpus <= gpu_room(kept))
 
     def starts_for(self, job: Job, pool: str) -> bool:
         """Whether a node starts for the job in this pool, if it gets an instance there."""
@@ -153,7 +154,7 @@ class Nodes:
             number += 1
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
-        gpus = max(job.gpus, gpus_of(kept))
+        gpus = max(-(-job.gpus // WHOLE), gpus_of(kept))
         room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
         room.one_person = (job.tenant, kept.name) in self._for_one_person
@@ -173,7 +174,8 @@ class Nodes:
         return Claim(
             pool=room.pool,
             node=room.name,
-            amount=Demand(gpus=job.gpus),
+            gpu_ids=room.bound[job.name],
+            amount=NOTHING,
             since=self._now,
             priority_class=priority_class,
         )

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import lcm
 
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool, gpus_of
+from slotq_core.model.pools import Pool, gpu_room
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
@@ -36,11 +37,13 @@ class OwnLimits:
     ) -> None:
         """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
         instances."""
-        self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpus_of(pool))}
+        self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpu_room(pool))}
         self._found = {f"{pool}/{name}": on_it for (pool, name), on_it in found.items()}
         """By name of the job that stands for the node."""
         self._gangs, self._journal = gangs, journal
-        self._per = lcm(*self._gpus.values(), *(max(1, on_it.gpus) for on_it in found.values()))
+        self._per = lcm(
+            *self._gpus.values(), *(WHOLE * max(1, on_it.gpus) for on_it in found.values())
+        )
         self._limits: dict[int, Mapping[str, int]] = {}
         self._held: dict[int, Demand] = {}
         self._stopping: dict[int, Demand] = {}
@@ -94,8 +97,8 @@ class OwnLimits:
             over = over.larger(Demand(excess))
         return over
 
-    def in_gpus(self, job: Job, pool: str, over: Demand) -> int:
-        """How many GPUs other jobs on nodes of the pool must give for that excess."""
+    def in_gpus(self, job: Job, pool: str, over: Demand) -> Gpus:
+        """How much of GPUs other jobs on nodes of the pool must give for that excess."""
         asked = self._own(job, pool)
         return max((-(-over[name] * job.gpus // asked[name]) for name in over), default=0)
 
@@ -169,7 +172,7 @@ class OwnLimits:
         held, whole = job.gpus, self._gpus.get(pool, 0)
         if job.attempt is not None:
             held = job.gpus if job.attempt.node else 0
-            whole = job.attempt.node_gpus or whole
+            whole = WHOLE * job.attempt.node_gpus or whole
         elif job.group in self._gangs or not job.tenant:
             held = 0
         if not held or held > whole or self._per % whole:
