@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import Unavailable
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, JobState
