@@ -89,6 +89,13 @@ def test_the_agent_reads_the_cores_orders() -> None:
     }
 
 
+def test_a_report_from_before_there_were_parts_is_read(report: core.NodeReport) -> None:
+    document = json.loads(core.written_report(report, TOKEN))
+    del document["attempts"][0]["gpu_bound"]
+    document["hmac"] = core.proof(document, TOKEN)
+    assert read(core.canonical(document)) == report
+
+
 def test_the_agents_order_has_every_field_of_the_cores() -> None:
     renamed = {"grace_s": "grace", "literal_paths": "literal"}
     names = {renamed.get(name, name) for name in asdict(ORDER)}

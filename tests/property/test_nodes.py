@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotq_core.gpu_amounts import WHOLE
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import EVERYWHERE
+from slotq_core.model.projects import EVERYWHERE, ShareStatus
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
-from tests.property.node_worlds import World, worlds
+from tests.property.first_jobs import plan_from_first_jobs
+from tests.property.node_worlds import GPUS, World, worlds
 
 MOST_TICKS = 150
 
@@ -23,7 +28,8 @@ def run(world: World) -> list[Plan]:
     for _ in range(MOST_TICKS):
         made += world.settle()
         world.check()
-        if not world.nodes and not any(job.active for job in world.jobs.values()):
+        has_come = all(at <= world.now for at in world.comes.values())
+        if has_come and not world.nodes and not any(job.active for job in world.jobs.values()):
             break
         world.tick()
         world.check()
@@ -46,6 +52,78 @@ def test_every_job_runs_to_its_end_and_no_gpu_is_given_twice(world: World) -> No
 @given(worlds(with_projects=True))
 def test_the_same_holds_between_projects(world: World) -> None:
     run(world)
+
+
+@given(worlds(shared=True))
+def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: World) -> None:
+    """Nothing is evicted, and no node ended, unless the job for whose sake then starts; no two jobs
+    evict each other in turn, since the world comes to rest."""
+    evicted_for: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for.add(each.beneficiary.name)
+            elif isinstance(each, Start):
+                started.add(each.job.name)
+    assert evicted_for <= started
+
+
+@given(worlds(shared=True))
+def test_gpus_are_reclaimed_only_within_a_share_from_above_one(world: World) -> None:
+    """Whoever takes GPUs of others on a node has, with them, at most its fair share. Each project
+    that loses some had more than its share or its quota."""
+    for _ in range(12):
+        snapshot = world.snapshot()
+        shares = {each.name: each for each in share_statuses(snapshot, world.now)}
+        planned = plan(snapshot, world.now)
+        started = Counter[str]()
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started[each.job.project] += each.job.gpus or each.job.demand.slots * WHOLE * GPUS
+            elif isinstance(each, Evict) and each.claim.node:
+                _check_a_reclaim(each, shares, started)
+        world.settle()
+        world.tick()
+
+
+def _check_a_reclaim(evict: Evict, shares: dict[str, ShareStatus], started: Counter[str]) -> None:
+    others = {victim.project for victim in evict.victims} - {evict.beneficiary.project}
+    if not others:
+        return
+    mine, node = shares[evict.beneficiary.project], WHOLE * GPUS
+    with_it = mine.held * node + started[mine.name] + evict.beneficiary.gpus
+    assert with_it <= mine.share * node + 0.1, (mine, evict)
+    for theirs in (shares[name] for name in others):
+        held = theirs.held * node + started[theirs.name]
+        assert held > min(theirs.share, theirs.quota) * node, (theirs, evict)
+
+
+@given(worlds(sliced=True))
+def test_users_take_turns_on_nodes(world: World) -> None:
+    """Jobs yield on one node to another user's job of the same rank, past their slice, and it then
+    starts. The world comes to rest."""
+    yielded_to: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started.add(each.job.name)
+            elif isinstance(each, Evict) and each.cause is StopCause.YIELDED and each.claim.node:
+                yielded_to.add(each.beneficiary.name)
+                _check_a_turn(each, world)
+    assert yielded_to <= started
+
+
+def _check_a_turn(evict: Evict, world: World) -> None:
+    to, slices = evict.beneficiary, {pool.name: pool.time_slice for pool in world.pools}
+    for victim in evict.victims:
+        assert victim.attempt is not None and victim.attempt.running_since is not None
+        assert victim.attempt.node == evict.claim.node
+        assert victim.checkpoints and victim.evictable and victim.person != to.person
+        assert rank(victim) == rank(to) and victim.project == to.project
+        ran_for = evict.claim.since - victim.attempt.running_since
+        assert ran_for >= (slices[victim.attempt.pool] or 0)
 
 
 @given(worlds(with_limits=True))
@@ -117,6 +195,16 @@ def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: rand
         world.tick()
 
 
+@given(worlds(with_projects=True))
+def test_the_first_jobs_of_each_line_are_enough(world: World) -> None:
+    for _ in range(6):
+        now = world.now
+        first = plan_from_first_jobs(world.snapshot(), now)
+        assert first.decisions == plan(world.snapshot(), now).decisions
+        world.settle()
+        world.tick()
+
+
 @given(worlds())
 def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> None:
     for _ in range(8):
@@ -144,5 +232,9 @@ def test_what_people_read_names_jobs_and_never_the_stand_in_of_a_node(world: Wor
 
 def _check_on_one_node(job: Job, evict: Evict) -> None:
     assert {v.attempt.node for v in evict.victims if v.attempt} == {evict.claim.node}
+    held = [set(v.attempt.gpus_held) for v in evict.victims if v.attempt]
+    gpus = set(evict.claim.gpu_ids)
+    assert len(gpus) == max(1, job.gpus // WHOLE)
+    assert all(gpus & victim for victim in held), (gpus, held)
     for victim in evict.victims:
         assert victim.tenant == job.tenant and victim.evictable and rank(victim) < rank(job)

@@ -37,12 +37,12 @@ MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
     "submitter", "digest", "version", "depends_on", "followed", "metrics",
-    "literal_paths", "whole_because",
+    "literal_paths", "whole_because", "shared_faults",
 }  # fmt: skip
 """Fields of a job that no decision of the policy rests on."""
 NOT_TOLD_OF_ATTEMPTS = {
     "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
-    "message", "artifact", "checkpoints", "node_share",
+    "message", "artifact", "checkpoints", "node_share", "gpu_bound",
 }  # fmt: skip
 """Fields of an attempt that has ended, and what nobody else may know."""
 

@@ -49,6 +49,12 @@ test("the problems of a node's agent stand above its GPUs", async () => {
   expect(within(other).queryByRole("list", { name: "Problems" })).toBeNull();
 });
 
+test("a part of a GPU says what holds its job to it", async () => {
+  answers([node({ gpus: 1, free: [], jobs: [{ ...on("a", 0), gpu_bound: "mps" }] })]);
+  render(<Nodes pace={3} />);
+  expect((await screen.findByRole("listitem")).textContent).toBe("GPU 0 a by MPS");
+});
+
 test("a queue without nodes says when one comes", async () => {
   answers([]);
   render(<Nodes pace={3} />);

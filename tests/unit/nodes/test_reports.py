@@ -9,7 +9,7 @@ import pytest
 
 from slotq_core.errors import Unavailable
 from slotq_core.gpu_amounts import WHOLE
-from slotq_core.model.attempts import AttemptOutcome, StopCause
+from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, JobState
 from slotq_core.model.nodes import NodeState
@@ -22,6 +22,7 @@ from slotq_core.wire.nodes.documents import (
     ReportedAttempt,
     written_report,
 )
+from slotq_core.wire.views.jobs import job_view
 from tests.contract.keeping_nodes import (
     becoming,
     changed,
@@ -203,6 +204,9 @@ ENDS: list[tuple[dict[str, Any], StopCause | None, tuple[JobState, AttemptOutcom
     ({"state": P.STOPPED, "why": W.NODE}, None, (S.BACKOFF, X.FAULT)),
     ({"state": P.STOPPED, "why": W.NODE}, StopCause.CANCELLED, (S.CANCELLED, X.CANCELLED)),
     ({"state": P.STOPPED}, None, (S.BACKOFF, X.FAULT)),
+    ({"state": P.FAILED, "why": W.SHARED_FAULT}, None, (S.BACKOFF, X.FAULT)),
+    ({"state": P.FAILED, "why": W.SHARED_FAULT}, StopCause.EVICTED, (S.PREEMPTED, X.EVICTED)),
+    ({"state": P.FAILED, "why": W.SHARED_FAULT}, StopCause.CANCELLED, (S.CANCELLED, X.CANCELLED)),
 ]
 
 
@@ -221,6 +225,52 @@ def test_how_an_attempt_ends(
     assert queue.settle().calls_for_pass
     assert ended(queue, "one") == expected
     assert queue.store.nodes.jobs(queue.node) == {}
+
+
+def test_a_fault_of_a_shared_gpu_is_named_and_uses_no_retry() -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0, retries=2)
+    queue.settle()
+    said = "a fatal fault on GPU 0, of one of the jobs that share it, ended this one"
+    queue.agent.end("one", P.FAILED, why=W.SHARED_FAULT, failure=said, exit=1)
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    job, (attempt,) = found
+    assert (job.state, job.cause, job.retries) == (S.BACKOFF, "shared_fault", 2)
+    assert job.message == attempt.message == f"node n1: {said}"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_bounds_a_part_of_a_gpu_is_kept_with_the_attempt(is_late: bool) -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.agent.read()
+    queue.agent.attempts["one"] = replace(queue.agent.attempts["one"], gpu_bound=GpuBound.MPS)
+    if not is_late:
+        queue.settle()
+        assert queue.attempt("one").gpu_bound is GpuBound.MPS
+        assert job_view(queue.job("one")).gpu_bound == "mps"
+    queue.agent.end("one", P.COMPLETED)
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    assert found[1][0].gpu_bound is GpuBound.MPS
+    view = job_view(found[0], attempts=found[1])
+    assert (view.gpu_bound, view.attempts[0].gpu_bound) == ("none", "mps")
+
+
+def test_what_bounded_a_part_outlives_a_node_that_has_forgotten_it() -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.agent.read()
+    queue.agent.attempts["one"] = replace(queue.agent.attempts["one"], gpu_bound=GpuBound.MPS)
+    queue.settle()
+    queue.agent.forgotten.add("one")
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    assert (found[0].state, found[1][0].gpu_bound) == (S.BACKOFF, GpuBound.MPS)
 
 
 def test_a_script_that_ends_while_it_is_saved_still_runs() -> None:

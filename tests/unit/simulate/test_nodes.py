@@ -224,3 +224,54 @@ def test_jobs_on_a_node_spend_their_parts_of_a_budget():
     record, _ = ran(jobs, slots=2, projects=projects, until=9_000)
     assert [record.started(f"j{n}") for n in range(8)] == [[180_000]] * 8
     assert (record.started("half"), record.started("late")) == ([2_180_000], [])
+
+
+SHARED = {"name": "p", "capacity": 1, "nodes": {"gpus": 8, "keep": 600, "share": "pool"}}
+
+
+def test_projects_that_share_a_node_get_their_shares_of_its_gpus():
+    """`a` uses what is idle. `b` and `c` reclaim GPU by GPU what they deserve, and no more."""
+    projects = [
+        {"name": name, "weight": weight} for name, weight in zip("abc", (2, 1, 1), strict=True)
+    ]
+    jobs = [
+        *({"name": f"a{n}", "project": "a", "submit_at": 0, "gpus": 1} for n in range(8)),
+        *({"name": f"b{n}", "project": "b", "submit_at": 10, "gpus": 1} for n in range(4)),
+        {"name": "c0", "project": "c", "submit_at": 20, "gpus": 2},
+    ]
+    scenario = Scenario.model_validate(
+        {"pools": [SHARED], "projects": projects, "jobs": jobs, "until": 1_000}
+    )
+    record = simulate(scenario)
+    running = sorted(name for name in record.states if record.states[name][-1][1] == "running")
+    assert running == ["a0", "a1", "a2", "a3", "b0", "b1", "c0"]
+    evicted = sum(state == "preempted" for seen in record.states.values() for _, state in seen)
+    assert evicted == 4
+
+
+SLICED = {"name": "p", "capacity": 1, "time_slice": 100, "nodes": {"gpus": 2, "keep": 600}}
+
+
+def test_three_users_take_turns_on_a_node():
+    """Each yields the two GPUs of the node when its slice is over."""
+    jobs = [
+        {"name": user[0], "user": user, "submit_at": at, "gpus": 2}
+        for at, user in enumerate(["ann", "bob", "cyd"])
+    ]
+    scenario = Scenario.model_validate({"pools": [SLICED], "jobs": jobs, "until": 650})
+    record = simulate(scenario)
+    turns = {name: [at // 1000 for at in record.started(name)] for name in "abc"}
+    assert turns == {"a": [0, 300, 600], "b": [100, 400], "c": [200, 500]}
+
+
+def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
+    jobs = [
+        {"name": "a", "user": "ann", "submit_at": 0, "gpus": 1, "checkpoint": False},
+        {"name": "b", "user": "bob", "submit_at": 0, "gpus": 1},
+        {"name": "c", "user": "bob", "gpus": 1, "submit_at": 5},
+        {"name": "d", "user": "cyd", "gpus": 1, "submit_at": 10},
+    ]
+    scenario = Scenario.model_validate({"pools": [SLICED], "jobs": jobs, "until": 290})
+    record = simulate(scenario)
+    started = {name: [at // 1000 for at in record.started(name)] for name in "abcd"}
+    assert started == {"a": [0], "b": [0, 200], "c": [], "d": [100]}

@@ -230,6 +230,8 @@ class Job(JobSettings):
     """The pools among `refused_in` where that quota was 0."""
     releases: tuple[Moment, ...] = ()
     """When attempts lately released their slots without being asked (ms)."""
+    shared_faults: tuple[Moment, ...] = ()
+    """When a fault that the jobs of one GPU share lately ended attempts (ms)."""
     ran: Duration = 0
     """Total running time of the ended attempts (ms)."""
     reports: bool = False
@@ -342,8 +344,6 @@ class Submission(JobSettings):
     priority_class: str = ""
     group: str = ""
     """The group's name; empty: none."""
-    in_gang: bool = False
-    """Whether that group is a gang."""
     checkpoints: bool = True
     after: tuple[str, ...] = ()
     """Jobs, and groups as `GROUP_END` says, that must complete before this one waits for slots. A

@@ -33,6 +33,10 @@ class NodeState(StrEnum):
     """The queue has ordered the agent to leave, or SageMaker to stop the training job."""
 
 
+OF_PROJECT = "-"
+"""What stands before the project in a tenant, unless jobs of all projects are of the tenant."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """One instance of a pool that stays when a job ends: a training job of the queue's own."""
@@ -52,6 +56,8 @@ class Node:
     contents: Demand = field(default_factory=Demand)
     """What the instance has: `gpus`, and CPUs and memory where known. Changes only while no job is
     on the node."""
+    instance_type: str = ""
+    """Its pool's when it started; empty: that was not recorded."""
     training_job: str
     token: str
     """A token in the training job's tags. It shows that a repeated create is this queue's own."""

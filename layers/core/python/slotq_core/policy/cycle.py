@@ -118,7 +118,7 @@ def _visit(steps: Steps, job: Job) -> bool:
         return False
     if gang and not gang.runs:
         return take_turn(steps, gang)
-    if job.gpus and state.nodes and gang is None:
+    if job.gpus and state.nodes:
         return take_turn_on_nodes(steps, job)
     rooms = state.rooms_of(job)
     state.take_own_claim(job)

@@ -46,6 +46,8 @@ class StartNode:
     name: str
     """The node's name, unique among the pool's nodes."""
     claim: Claim
+    along: tuple[tuple[Job, Claim], ...] = ()
+    """Other members of the job's gang, each with its claim: the gang starts once all have room."""
 
 
 class NodeEnd(StrEnum):
@@ -58,7 +60,7 @@ class NodeEnd(StrEnum):
     LONGEST_RUNTIME = "longest_runtime"
     """SageMaker would soon stop its training job."""
     UNNEEDED = "unneeded"
-    """The pool keeps no nodes any more."""
+    """The pool keeps no nodes any more, or has another instance type."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,12 +98,14 @@ class Evict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """Stop the moved jobs, each with a claim in its destination pool, and give the beneficiary a
-    claim to what it needs."""
+    """Stop the moved jobs, each with a claim to its destination, a pool or a node, and give the
+    beneficiary a claim to what it needs."""
 
     beneficiary: Job
     moved: tuple[tuple[Job, Claim], ...]
     claim: Claim
+    nodes: tuple[Node, ...] = ()
+    """The nodes whose jobs all move: they end with these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,6 +203,8 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
             return tuple(start.job for start in starts)
         case Evict(beneficiary=job, victims=victims, along=along):
             return (job, *(member for member, _ in along), *victims)
+        case StartNode(job=job, along=along):
+            return (job, *(member for member, _ in along))
         case Move(beneficiary=job, moved=moved):
             return (job, *(mover for mover, _ in moved))
         case RollBack(jobs=jobs) | EndGroup(jobs=jobs):
@@ -217,7 +223,7 @@ def nodes_in(decision: Decision) -> tuple[tuple[str, str], ...]:
             return ((pool, name),)
         case EndNode(node=node):
             return ((node.pool, node.name),)
-        case Evict(nodes=nodes):
+        case Evict(nodes=nodes) | Move(nodes=nodes):
             return tuple((node.pool, node.name) for node in nodes)
     return ()
 

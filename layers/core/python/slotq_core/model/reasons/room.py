@@ -75,16 +75,16 @@ class NoGpusFree(Reason):
         )
 
     def _lacking(self) -> str:
-        free, where = gpus_text(self.free), units(self.nodes, "nodes")
+        verb = "is" if self.free <= WHOLE else "are"
+        free, pieces = f"{gpus_text(self.free)} {verb} free", ""
+        if 0 < self.largest < WHOLE:
+            pieces = f" in pieces of up to {gpus_text(self.largest)}"
         if self.needed < WHOLE:
-            lacking = f"no GPU has {gpus_text(self.needed)} left"
-            pieces = f"; {free} are free in pieces of {gpus_text(self.largest)} at most"
+            lacking, where = f"no GPU has {gpus_text(self.needed)} left", pieces
         else:
             lacking = f"no node has {in_gpus(self.needed)} free for it"
-            pieces = f"; {free} are free on {where}"
-            if self.free % WHOLE or self.largest < WHOLE:
-                pieces += ", in part"
-        return lacking + (pieces if self.free else "")
+            where = f" on {units(self.nodes, 'nodes')}{pieces and f',{pieces}'}"
+        return f"{lacking}; {free}{where}" if self.free else lacking
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,8 +162,8 @@ class HeldForOthers(Reason):
     """The holder's project; empty: the same as the waiting job's, or there are no projects."""
     project: str = ""
     """The waiting job's project. It and its figures are set only with `holder_project`."""
-    used: int = 0
-    quota: int = 0
+    used: int | float = 0
+    quota: int | float = 0
 
     def sentence(self) -> str:
         free = f"the {self.free} free in pool {self.pool}"
@@ -239,11 +239,11 @@ class ShareUsed(Reason):
 
     code: ClassVar[str] = "share_used"
     pool: str
-    needed: int
+    needed: int | float
     project: str
-    used: int
-    share: int
-    quota: int
+    used: int | float
+    share: int | float
+    quota: int | float
     resource: str = "slots"
     """The resource that the numbers count."""
 

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 
 from slotq_core.errors import NoSuchJob, NotUnderstood, SlotQError, Unavailable
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, Restore
+from slotq_core.model.attempts import Attempt, GpuBound, Restore
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import node_of_owner
 from slotq_core.model.pools import ServiceQuota
@@ -190,7 +190,13 @@ class Observing:
             return self.end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             place = seen.checkpoints or job.attempt.checkpoints
-            attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
+            attempt = replace(
+                job.attempt,
+                created=True,
+                running_since=at,
+                checkpoints=place,
+                gpu_bound=seen.gpu_bound,
+            )
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
             after = replace(once_running(job), attempt=attempt, faults=0)
             if state is not job.state:
@@ -239,8 +245,14 @@ class Observing:
             sharing = reads.configuration(self._clock.now()).sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
         if news is not None:
-            place = news.seen.checkpoints or attempt.checkpoints
-            attempt = replace(attempt, artifact=news.seen.artifact, checkpoints=place)
+            seen = news.seen
+            is_unknown = seen.gpu_bound is GpuBound.NONE
+            attempt = replace(
+                attempt,
+                artifact=seen.artifact,
+                checkpoints=seen.checkpoints or attempt.checkpoints,
+                gpu_bound=attempt.gpu_bound if is_unknown else seen.gpu_bound,
+            )
             if attempt.outcome in MAY_GO_ON:
                 attempt = news.reported(attempt)
                 after = replace(after, reports=after.reports or attempt.reported)
@@ -346,4 +358,6 @@ def _ending(seen: Observation, attempt: Attempt) -> Ending:
             return Ending.STOPPED
     if seen.max_runtime:
         return Ending.MAX_RUNTIME
+    if seen.shared_fault:
+        return Ending.SHARED_FAULT
     return failure(seen.verdict, seen.quota, attempt)

@@ -89,7 +89,7 @@ class NodeStarts:
             request,
             node,
             launch,
-            instance_type=pool.instance_type,
+            instance_type=node.instance_type or pool.instance_type,
             tags=self._tags(node, reads),
         )
         own = without_token(answer.message, node)

@@ -20,7 +20,7 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.names import node_training_job
 from slotq_core.operations.nodes.node_stops import LONGEST_RUNTIME, with_stop
-from slotq_core.policy.plan import Decision, EndNode, Evict, NodeEnd, StartNode
+from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, StartNode
 from slotq_core.policy.state.nodes.node_jobs import NodeName, slot_of
 from slotq_core.ports.stored import NodeChange
 
@@ -61,7 +61,7 @@ class NodeSteps:
             case EndNode(node=node, cause=cause, by=by):
                 order = StopOrder(cause=StopCause.EVICTED, by=by or _REASONS[cause], at=now)
                 return self._ended(node, order)
-            case Evict(beneficiary=job, nodes=nodes):
+            case Evict(beneficiary=job, nodes=nodes) | Move(beneficiary=job, nodes=nodes):
                 order = StopOrder(cause=StopCause.EVICTED, by=job.name, at=now)
                 return tuple(change for node in nodes for change in _drained(node, order))
         return ()
@@ -80,6 +80,7 @@ class NodeSteps:
             project="" if shared else job.project,
             demand=slot,
             contents=Demand({**others, "gpus": max(-(-job.gpus // WHOLE), gpus_of(pool))}),
+            instance_type=pool.instance_type,
             training_job=node_training_job(start.pool, start.name, generation, token),
             token=token,
             started_for=job.name,
@@ -98,7 +99,7 @@ _REASONS = {
     NodeEnd.KEEP_OVER: "the pool's keep",
     NodeEnd.NEEDED: "a need in another form",
     NodeEnd.LONGEST_RUNTIME: LONGEST_RUNTIME,
-    NodeEnd.UNNEEDED: "a pool without nodes",
+    NodeEnd.UNNEEDED: "a pool without nodes, or of another instance type",
 }
 """For people: what a node makes room for, where it makes room for no job."""
 

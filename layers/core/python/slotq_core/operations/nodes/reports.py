@@ -172,7 +172,7 @@ class Reports:
         """Let the job that the node was started for take a whole instance, if the node has too few
         GPUs for it: else node after node would start for it."""
         job, gpus = self._store.jobs.get(node.started_for), node.contents["gpus"]
-        if job is None or job.gpus <= gpus * WHOLE or not waits_for(job, node):
+        if job is None or job.gpus <= WHOLE * gpus or not waits_for(job, node):
             return
         cause = WholeCause.written("few_gpus", node.pool, str(gpus))
         after = replace(
@@ -311,6 +311,8 @@ def observation(
         running_since=began,
         verdict=verdict,
         max_runtime=phase is Phase.FAILED and one.why is EndReason.MAX_RUNTIME,
+        shared_fault=phase is Phase.FAILED and one.why is EndReason.SHARED_FAULT,
+        gpu_bound=one.gpu_bound,
         message=message,
         artifact=one.artifact,
         checkpoints=one.checkpoints,
@@ -322,11 +324,15 @@ def _failure(one: ReportedAttempt, attempt: Attempt) -> tuple[Phase, Verdict, st
     """Return the end of an attempt that did not complete.
 
     A node that lost its lease or was stopped is at fault, and so is one that obeyed an order that
-    the table does not know: the orders to leave, say. The job waits again then.
+    the table does not know: the orders to leave, say. The job waits again then, also after a fault
+    of a GPU that it shares.
     """
     unknown_order = one.why in _ORDERED and attempt.stop is None
     if one.why in _OF_THE_NODE or unknown_order:
         message = one.failure or f"node {attempt.node} ended the attempt"
+        return Phase.FAILED, Verdict.REQUEUE, message
+    if one.why is EndReason.SHARED_FAULT:
+        message = f"node {attempt.node}: {one.failure}" if one.failure else ""
         return Phase.FAILED, Verdict.REQUEUE, message
     if one.why is EndReason.MAX_RUNTIME:
         return Phase.FAILED, Verdict.FAIL, one.failure or _MAX_RUNTIME

@@ -20,6 +20,7 @@ from typing import Any
 
 from slotq_core.errors import NotUnderstood
 from slotq_core.gpu_amounts import Gpus
+from slotq_core.model.attempts import GpuBound
 from slotq_core.wire import strict_json
 
 VERSION = 1
@@ -224,6 +225,8 @@ class EndReason(StrEnum):
     """The node had no lease."""
     NODE = "node"
     """SageMaker stopped the node."""
+    SHARED_FAULT = "shared_fault"
+    """A fatal fault on its GPU, of one of the jobs that have parts of the GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,6 +252,7 @@ class ReportedAttempt:
     artifact: str = ""
     """The S3 URI of the model."""
     checkpoints: str = ""
+    gpu_bound: GpuBound = GpuBound.NONE
     metrics: Mapping[str, float] = field(default_factory=dict)
     pid: int | None = None
 
@@ -345,6 +349,7 @@ def _attempt(document: Mapping[str, Any]) -> ReportedAttempt:
         why=EndReason(document["why"]),
         artifact=_text(document["artifact"], LONGEST_URI),
         checkpoints=_text(document["checkpoints"], LONGEST_URI),
+        gpu_bound=GpuBound(document.get("gpu_bound", GpuBound.NONE)),
         metrics=_metrics(document["metrics"]),
         pid=_optional(document["pid"]),
     )

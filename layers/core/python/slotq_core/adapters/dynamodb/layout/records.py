@@ -18,6 +18,7 @@ from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
     Beneficiary,
+    GpuBound,
     StopCause,
     StopOrder,
 )
@@ -84,6 +85,7 @@ _ENUMS = (
     JobState,
     Workload,
     AttemptOutcome,
+    GpuBound,
     StopCause,
     CheckpointRule,
     OnStall,

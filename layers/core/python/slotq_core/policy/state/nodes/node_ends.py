@@ -15,8 +15,8 @@ from slotq_core.lifecycle import copied
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.plan import Decision, EndNode, Evict, NodeEnd, Start, StartNode
-from slotq_core.policy.state.nodes.node_jobs import occupied
+from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
+from slotq_core.policy.state.nodes.node_jobs import is_kept, occupied
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -46,7 +46,7 @@ def with_nodes(
     evicted = {
         (node.pool, node.name)
         for decision in said
-        if isinstance(decision, Evict)
+        if isinstance(decision, Evict | Move)
         for node in decision.nodes
     }
     needed = [end for pool, room in sorted(rooms.items()) for end in _needed(pool, room, nodes)]
@@ -108,8 +108,10 @@ def _ends(
 
 
 def _kept_until(node: Node, pool: Pool) -> int | None:
-    """Until when (ms) the pool keeps the node without jobs; None: it keeps none."""
-    return None if pool.nodes is None else _idle_since(node) + pool.nodes.keep
+    """Until when (ms) the pool keeps the node without jobs; None: no longer."""
+    if pool.nodes is None or not is_kept(node, pool):
+        return None
+    return _idle_since(node) + pool.nodes.keep
 
 
 def _idle_since(node: Node) -> int:

@@ -29,6 +29,14 @@ ByGpu = tuple[Gpus, ...]
 class NodeRoom:
     """One node, or one that this plan starts. Amounts exclude the GPUs given to earlier jobs."""
 
+    one_person = False
+    """Whether all of its jobs have to be one person's."""
+    person: str | None = None
+    """Whose jobs run, wait or have a claim here; None: nobody's. Known only for nodes that take one
+    person's jobs."""
+    persons: frozenset[str] = frozenset()
+    """The same of all jobs that hold GPUs before this plan, also those that stop."""
+
     def __init__(
         self,
         name: str,
@@ -48,14 +56,12 @@ class NodeRoom:
         self.fixed = False
         """Whether a job that cannot be evicted counts here."""
         self.one_person = node is not None and node.one_person
-        """Whether all of its jobs have to be one person's."""
-        self.person: str | None = None
-        """Whose jobs run, wait or have a claim here; None: nobody's. Known only for nodes that take
-        one person's jobs."""
-        self.persons: frozenset[str] = frozenset()
-        """The same of all jobs that hold GPUs before this plan, also those that stop."""
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
+        self.has_instance = False
+        """Whether an instance is free now for this node, which a gang waits for."""
+        self.starts = False
+        """Whether the plan starts this node for a gang."""
         self.lasts_for: int | None = None
         """How long (ms) the node stays at most; None: not known."""
         self.lasts_in_all = 0
@@ -68,6 +74,8 @@ class NodeRoom:
         """How many more jobs the node takes: now, and when stopping jobs have stopped."""
         self.claims: dict[str, Job] = {}
         """The claimants without a turn so far."""
+        self.kept: dict[str, Job] = {}
+        """Those that move here. Their GPUs are kept for them: no other job may take them over."""
         self.bound: dict[str, tuple[int, ...]] = {}
         """By claimant, and by job that this plan holds GPUs for, its GPUs."""
         self.candidates: Sequence[Candidate] = ()
@@ -92,8 +100,12 @@ class NodeRoom:
             self.persons = frozenset(job.person for job in found.jobs)
             self.person = found.person
         for job in found.claimants:
-            self.bound[job.name] = self._owed_to(job)
-            self.claims[job.name] = job
+            ids = self._owed_to(job)
+            if ids and job.claim and job.claim.moved:
+                self.keep(job, ids)
+            else:
+                self.bound[job.name] = ids
+                self.claims[job.name] = job
         self.candidates = candidates
 
     def _owed_to(self, job: Job) -> tuple[int, ...]:
@@ -127,7 +139,7 @@ class NodeRoom:
     def left(self, job: Job, *, now: bool = False) -> Gpus:
         """How much of what is free, or with what comes free, the job could use, without the claims
         of others that the job may not take over: whole GPUs, or the largest part of one."""
-        room = self._left(job) if self._admits(job, now=now) else ()
+        room = self.open_to(job) if self._admits(job, now=now) else ()
         if now:
             room = tuple(map(min, self.free, room))
         if job.gpus % WHOLE:
@@ -137,7 +149,7 @@ class NodeRoom:
     def missing(self, job: Job) -> ByGpu:
         """What the job's part, or a whole GPU, lacks on each GPU; 0 or less: nothing."""
         needed = job.gpus % WHOLE or WHOLE
-        return tuple(needed - amount for amount in self._left(job))
+        return tuple(needed - amount for amount in self.open_to(job))
 
     def lacks_place(self, job: Job) -> bool:
         """Whether the node has too many jobs for one more."""
@@ -151,7 +163,7 @@ class NodeRoom:
         places = self.places if now else self.places + self.places_coming
         if places <= len(barred):
             return ()
-        room = self._left(job)
+        room = self.open_to(job)
         if now:
             room = tuple(map(min, self.free, room))
         return self._best(job, room, self._both)
@@ -162,7 +174,7 @@ class NodeRoom:
         part = job.gpus % WHOLE
         if part:
             able = [
-                (left < part, amount, index)
+                (left < part, left, index)
                 for index, (amount, left) in enumerate(zip(room, unclaimed, strict=True))
                 if amount >= part
             ]
@@ -184,14 +196,16 @@ class NodeRoom:
         ids, part = self.bound.get(job.name, ()), job.gpus % WHOLE or WHOLE
         if not ids or not self._admits(job, now=now):
             return False
-        room = self._left(job)
+        room = self.open_to(job)
         if now:
             if self.places <= 0:
                 return False
             room = tuple(map(min, self.free, room))
         return all(room[index] >= part for index in ids)
 
-    def _left(self, job: Job) -> ByGpu:
+    def open_to(self, job: Job) -> ByGpu:
+        """What the job may have of each GPU, now or soon. Negative if others are owed more than
+        that."""
         both = tuple(map(add, self.free, self.coming))
         barred = self._barred(job)
         return tuple(map(sub, both, self._owed(barred))) if barred else both
@@ -208,14 +222,14 @@ class NodeRoom:
 
     def _admits(self, job: Job, *, now: bool) -> bool:
         ready = self.ready or not now
-        return ready and not self.closed and self.is_open_to(job, now=now)
+        return ready and not self.closed and self.may_enter(job, now=now)
 
     def takes(self, job: Job, *, now: bool) -> bool:
         """Whether the job may run here at all, now or when stopping jobs have stopped: for as long
         as it has to, and beside the jobs that are here."""
-        return self.outlasts(job) and self.is_open_to(job, now=now)
+        return self.outlasts(job) and self.may_enter(job, now=now)
 
-    def is_open_to(self, job: Job, *, now: bool) -> bool:
+    def may_enter(self, job: Job, *, now: bool) -> bool:
         """Whether nobody else's jobs keep the job out of a node that takes one person's."""
         if not self.one_person:
             return True
@@ -229,6 +243,11 @@ class NodeRoom:
         return (
             min(job.longest_attempt or LONGEST_BY_DEFAULT, self.lasts_in_all // 2) <= self.lasts_for
         )
+
+    @property
+    def is_aging(self) -> bool:
+        """Whether less than half of the node's life is left, so that some jobs may not start."""
+        return self.lasts_for is not None and self.lasts_for < self.lasts_in_all // 2
 
     def give(self, job: Job) -> tuple[int, ...]:
         """Give the job its GPUs: those of its claim, else those that fit. Return their indexes."""
@@ -259,6 +278,21 @@ class NodeRoom:
         """Free the GPUs of the job's claim, for the job's own turn."""
         if job.name in self.claims:
             self._journal.drop(self.claims, job.name)
+        elif job.name in self.kept:
+            self._journal.drop(self.kept, job.name)
+            part = job.gpus % WHOLE or WHOLE
+            self._change(free=dict.fromkeys(self.bound[job.name], part), places=1)
+
+    def keep(self, job: Job, ids: tuple[int, ...]) -> None:
+        """Keep these GPUs for a job that moves here."""
+        self._journal.put(self.kept, job.name, job)
+        self._journal.put(self.bound, job.name, ids)
+        self._change(free=dict.fromkeys(ids, -(job.gpus % WHOLE or WHOLE)), places=-1)
+
+    def unbind(self, job: Job) -> None:
+        """Forget the GPUs of a claim that will not come true."""
+        if job.name in self.bound:
+            self._journal.drop(self.bound, job.name)
 
     def evict(self, victims: Iterable[Candidate]) -> None:
         """Evict these candidates. Their GPUs come free later."""
@@ -267,7 +301,7 @@ class NodeRoom:
         for victim in gone:
             for index, amount in held_by(victim).items():
                 coming[index] = coming.get(index, 0) + amount
-        self._change(coming=coming, places_coming=len(gone))
+        self._change(coming=coming, places_coming=sum(len(victim.places) for victim in gone))
         kept = [candidate for candidate in self.candidates if candidate not in gone]
         self._journal.set(self, "candidates", kept)
 
@@ -317,19 +351,22 @@ def _plus(amounts: ByGpu, more: dict[int, Gpus] | None) -> ByGpu:
 
 
 def held_by(candidate: Candidate) -> dict[int, Gpus]:
-    """What one job on a node has of its GPUs."""
-    attempt = candidate.places[0][0].attempt
-    return attempt.gpus_held if attempt else {}
+    """What the candidate's jobs on a node have of its GPUs."""
+    held: dict[int, Gpus] = {}
+    for job, _ in candidate.places:
+        for index, amount in job.attempt.gpus_held.items() if job.attempt else ():
+            held[index] = held.get(index, 0) + amount
+    return held
 
 
-def candidate_on(job: Job, room: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
+def candidate_on(job: Job, pool: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
     """A job on a node as a candidate: it frees its GPUs there, and loses its part of the node's
     time. Its size is in hundredths of a GPU."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
         gang=False,
-        places=((job, room),),
+        places=((job, pool),),
         rank=rank_of,
         entry_time=job.entry_time,
         unsaved=cost,
