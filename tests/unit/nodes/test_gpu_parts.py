@@ -381,6 +381,16 @@ def test_a_framework_of_another_form_runs_uncapped_and_says_so(tmp_path: Path) -
     assert "slotq: no cap on GPU memory: AttributeError" in said
 
 
+def test_torch_that_refuses_its_cap_still_initialises(tmp_path: Path) -> None:
+    program = (
+        "import torch; torch.cuda.set_per_process_memory_fraction = lambda part: 1 / 0; "
+        "torch.cuda.init(); out = 1"
+    )
+    out, said = capped(tmp_path, program, TORCH)
+    assert out == 1
+    assert "slotq: no cap on GPU memory: ZeroDivisionError" in said
+
+
 def test_a_users_own_sitecustomize_runs_too(tmp_path: Path) -> None:
     files = {"mine/sitecustomize.py": "import sys; sys.mine = __name__", **TORCH}
     program = (

@@ -22,7 +22,7 @@ from operator import attrgetter, methodcaller
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE
-from slotq_core.policy.actions.move_search import MOST
+from slotq_core.policy.actions.on_nodes.move_search import MOST
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate

@@ -22,9 +22,9 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import NodeComing
-from slotq_core.policy.actions.node_reclaim import least_harmful_reclaim, may_reclaim_on
-from slotq_core.policy.actions.node_slices import NodeSlices
-from slotq_core.policy.actions.node_victims import Victims, least_harmful
+from slotq_core.policy.actions.on_nodes.node_reclaim import least_harmful_reclaim, may_reclaim_on
+from slotq_core.policy.actions.on_nodes.node_slices import NodeSlices
+from slotq_core.policy.actions.on_nodes.node_victims import Victims, least_harmful
 from slotq_core.policy.actions.victims import Shortfall
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import Start

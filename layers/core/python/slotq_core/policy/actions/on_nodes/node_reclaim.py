@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.actions.node_victims import MOST_NODES, Victims, Way, ways
+from slotq_core.policy.actions.on_nodes.node_victims import MOST_NODES, Victims, Way, ways
 from slotq_core.policy.actions.reclaim import Search
 from slotq_core.policy.actions.victims import Eviction, Shortfalls
 from slotq_core.policy.state.candidates import Candidate

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.actions.move_search import Key, Movable, NodeGpus, least_costly
+from slotq_core.policy.actions.on_nodes.move_search import Key, Movable, NodeGpus, least_costly
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.nodes.node_index import MayUse, NodeIndex

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.node_victims import Victims, Way, ways
+from slotq_core.policy.actions.on_nodes.node_victims import Victims, Way, ways
 from slotq_core.policy.actions.time_slice import TimeSlices, turn_order
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, spared
 from slotq_core.policy.order import rank
