@@ -127,6 +127,18 @@ def test_projects_share_no_node_unless_the_pool_says_so():
     assert apart[:2] == ["0 node-1 starting", "0 node-2 starting"]
 
 
+def test_where_a_node_takes_one_persons_jobs_others_start_their_own_and_none_ends_in_turn():
+    alone = {"name": "p", "capacity": 2, "nodes": NODES | {"uids": False}}
+    jobs = [job(f"{who}{n}", at=n, gpus=1, user=who) for n in range(4) for who in ("ann", "bob")]
+    record, seen = ran([*jobs, job("late", at=1_000, gpus=8, user="cleo")], pools=[alone])
+    started = {each["name"]: record.started(each["name"])[0] // 1000 for each in jobs}
+    assert {started[f"ann{n}"] for n in range(4)} == {180}
+    assert [started[f"bob{n}"] for n in range(4)] == [360, 280, 280, 280]
+    assert record.started("late") == [1_000_000], "it takes an empty node, whoever had it"
+    begun = [line for line in seen if line.endswith("starting")]
+    assert begun == ["0 node-1 starting", "180 node-2 starting"]
+
+
 @pytest.mark.parametrize("extra", ["slots: 2", "demand: {slots: 1}", "running_since: 0, pool: p"])
 def test_a_job_with_gpus_takes_no_slots_and_runs_on_no_node_at_the_start(tmp_path, extra: str):
     path = tmp_path / "world.yaml"

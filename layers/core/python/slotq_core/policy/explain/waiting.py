@@ -272,15 +272,18 @@ def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
     """The reason of a job for which no node of its tenant has room."""
     pool = room.pool.name
     index = state.nodes.index(job, pool) if state.nodes else None
-    free = [found.open_now for found in index.rooms.values()] if index else []
-    pieces = [amount for found in free for amount in found if amount > 0]
+    rooms = [*index.rooms.values()] if index else []
+    own = [found.open_now for found in rooms if found.may_enter(job, now=True)]
+    others = [found.open_now for found in rooms if not found.may_enter(job, now=True)]
+    pieces = [amount for found in own for amount in found if amount > 0]
     return reasons.NoGpusFree(
         pool=pool,
         needed=job.gpus,
         free=sum(pieces),
         largest=max(pieces, default=0),
-        nodes=sum(sum(found) > 0 for found in free),
+        nodes=sum(sum(found) > 0 for found in own),
         instances=max(0, room.free_now.slots),
+        others=sum(map(sum, others)),
     )
 
 

@@ -19,7 +19,7 @@ from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.nodes import Node
+from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
@@ -32,6 +32,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
     StandIns,
+    for_one_person,
     is_kept,
     occupied,
     with_nodes_as_jobs,
@@ -75,6 +76,7 @@ class Nodes:
         self.shared = SharedNodes(self.pools, self.found, self._failed)
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
+        self._for_one_person = for_one_person(self.found)
         self.rooms: dict[NodeName, NodeRoom] = {}
         self.protected_until: int | None = None
         """When the first `min_runtime` of a job on a node ends (ms)."""
@@ -208,6 +210,7 @@ class Nodes:
         owner = self.owner(job, kept.name)
         room = NodeRoom(name, kept.name, owner, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
+        room.one_person = (job.tenant, kept.name) in self._for_one_person
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
@@ -249,6 +252,8 @@ class Nodes:
         room = NodeRoom(
             node.name, node.pool, owner, gpus=found.gpus, journal=self._journal, node=node
         )
+        if node.state is NodeState.STARTING:
+            room.one_person = (node.tenant, node.pool) in self._for_one_person
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
         if node.leaves_at is not None:
