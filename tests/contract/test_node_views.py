@@ -116,7 +116,7 @@ def test_a_job_says_where_it_runs(store: Store) -> None:
 
 def test_a_job_says_why_it_takes_a_whole_instance(store: Store) -> None:
     a_node_queue(store)
-    job = waits_for_gpus(store, "a", 0, tenant="", whole_because=("sharding train", "gang"))
+    job = waits_for_gpus(store, "a", 0, tenant="", whole_because=("sharding train", "instances"))
     stored = store.jobs.get("a")
     assert stored is not None
     assert stored.whole_because == job.whole_because
@@ -124,9 +124,9 @@ def test_a_job_says_why_it_takes_a_whole_instance(store: Store) -> None:
     assert whole is not None
     assert (whole.code, whole.numbers) == (
         "whole_instance",
-        {"causes": ("sharding train", "gang")},
+        {"causes": ("sharding train", "instances")},
     )
     assert whole.text == (
         "takes a whole instance, not GPUs of a node: channel train is sharded; a node reads all of "
-        "it (FullyReplicated); it is a member of a gang"
+        "it (FullyReplicated); it takes several instances"
     )

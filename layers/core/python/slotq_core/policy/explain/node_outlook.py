@@ -32,7 +32,8 @@ def waits_for_a_node(nodes: Nodes, job: Job, pool: str) -> bool:
     """Whether GPUs that are free or come free on a node are enough for the job."""
     index = own_nodes(nodes, job, pool)
     return index is not None and any(
-        room.fitting(job, now=False) and room.outlasts(job) for room in index.rooms.values()
+        room.fitting(job, now=False) and room.entrance.outlasts(job)
+        for room in index.rooms.values()
     )
 
 
@@ -41,7 +42,7 @@ def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
     claimed = job.claim.node if job.claim and job.claim.pool == pool else ""
     best = index.rooms.get(claimed) or max(
         index.rooms.values(),
-        key=lambda room: (room.may_enter(job, now=False), room.left(job), room.name),
+        key=lambda room: (room.entrance.may_enter(job, now=False), room.left(job), room.name),
     )
     left = max(0, best.left(job))
     free = min(left, best.left(job, now=True))
@@ -112,7 +113,7 @@ def _cause(
         return other, (outlook.InMinRuntime, ()), until
     if other.project != job.project:
         return other, (outlook.OfAnotherProject, ()), None
-    if not at.may_enter(job, now=False):
+    if not at.entrance.may_enter(job, now=False):
         return other, (outlook.OfAnotherPerson, ()), None
     if rank(other) < rank(job):
         missing = gpus_number(max(0, job.gpus - at.left(job)))

@@ -273,8 +273,8 @@ def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
     pool = room.pool.name
     index = state.nodes.index(job, pool) if state.nodes else None
     rooms = [*index.rooms.values()] if index else []
-    own = [found.open_now for found in rooms if found.may_enter(job, now=True)]
-    others = [found.open_now for found in rooms if not found.may_enter(job, now=True)]
+    own = [found.open_now for found in rooms if found.entrance.may_enter(job, now=True)]
+    others = [found.open_now for found in rooms if not found.entrance.may_enter(job, now=True)]
     pieces = [amount for found in own for amount in found if amount > 0]
     return reasons.NoGpusFree(
         pool=pool,

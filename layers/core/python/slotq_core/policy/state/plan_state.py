@@ -29,7 +29,7 @@ from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.nodes.gang_members import evict_member, spare
 from slotq_core.policy.state.nodes.node_jobs import has_nodes
-from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.node_room import NodeRoom, claim_to
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -250,7 +250,7 @@ class PlanState:
         self.nodes.hold(job, room)
         if victims:
             counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
-            waiting, claim = self.waiting[job.name], self.nodes.claim(job, room, counted)
+            waiting, claim = self.waiting[job.name], claim_to(room, job, counted, self.now)
             evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim, cause=cause)
             moves = Move(beneficiary=waiting, moved=moved, claim=claim)
             self.decided.decide(job.name, moves if moved else evict)

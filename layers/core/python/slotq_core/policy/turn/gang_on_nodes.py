@@ -16,7 +16,7 @@ from slotq_core.policy.plan import StartNode
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.matching import NodeBins
 from slotq_core.policy.state.nodes.gang_members import nodes_of
-from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.node_room import NodeRoom, claim_to
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.node_turn import NodeTurn
 from slotq_core.policy.turn.steps import Steps
@@ -89,7 +89,7 @@ class GangOnNodes:
                 for other, claim in owed.items()
                 if claim and (held.get(other) is room or (number == 0 and not self._starts(other)))
             ]
-            claim = self._nodes.claim(job, room, self._counted(job, room.pool))
+            claim = claim_to(room, job, self._counted(job, room.pool), self._state.now)
             start = StartNode(
                 job=job, pool=room.pool, name=room.name, claim=claim, along=tuple(along)
             )
@@ -101,7 +101,7 @@ class GangOnNodes:
         room = self._nodes.held.get(name)
         if room is not None and (room.node is not None or room.starts):
             job = self._state.waiting[name]
-            return self._nodes.claim(job, room, self._counted(job, room.pool))
+            return claim_to(room, job, self._counted(job, room.pool), self._state.now)
         return self._state.claim_of(name) if name in self._state.held_in else None
 
     def _starts(self, name: str) -> bool:

@@ -219,7 +219,8 @@ class NodeTurn:
     def _may_use(self, pool: PoolRoom, room: NodeRoom) -> bool:
         """Whether a node without jobs may have this one: it then counts for the job's project."""
         within = self._eligible.within_bounds(self._job, pool)
-        return within and self._nodes.may_use(self._job, room, pool)
+        shown = self._nodes.as_jobs[room.pool, room.name].demand
+        return within and shown.within(pool.both) and shown.within(pool.left(self._job))
 
     def _stays_evictable(self, room: NodeRoom, pool: PoolRoom) -> bool:
         """Whether the quotas allow that the job, if it is never evicted, protects the node."""

@@ -62,7 +62,7 @@ class NodeConsolidation:
             missing = job.gpus - room.left(job)
             if missing > in_all - open_now[room.name] or not room.candidates:
                 continue
-            if not (room.ready and room.outlasts(job) and may_use(room)):
+            if not (room.ready and room.entrance.takes(job, now=False) and may_use(room)):
                 continue
             movable = self._movable(job, room, pool)
             if sum(candidate.slots for candidate in movable) >= missing:
@@ -125,9 +125,9 @@ def _best(
 ) -> NodeMoves | None:
     """The least costly moves of these candidates, by node. `gpus`: None if the node must be
     empty."""
-    aging = [room for room in index.rooms.values() if room.is_aging]
+    choosy = [room for room in index.rooms.values() if room.entrance.may_refuse]
     nodes = [
-        _as_gpus(room, job, able.get(room.name), aging)
+        _as_gpus(room, job, able.get(room.name), choosy)
         for room in index.rooms.values()
         if room.name in able or (room.open_now and not room.empty)
     ]
@@ -143,10 +143,10 @@ def _best(
 
 
 def _as_gpus(
-    room: NodeRoom, job: Job, able: Sequence[Candidate] | None, aging: Sequence[NodeRoom]
+    room: NodeRoom, job: Job, able: Sequence[Candidate] | None, choosy: Sequence[NodeRoom]
 ) -> NodeGpus:
     """The node for the search. `able`: the jobs that may move for the waiting one; None: no room is
-    made here. `aging`: the nodes that may not last for a job."""
+    made here. `choosy`: the nodes that some jobs may not come to."""
     return NodeGpus(
         name=room.name,
         now=() if room.empty else tuple(max(0, amount) for amount in room.open_now),
@@ -157,7 +157,9 @@ def _as_gpus(
                 amount=moving.gpus,
                 gpus=tuple(held_by(candidate)),
                 cost=candidate.lost,
-                barred=frozenset(at.name for at in aging if not at.outlasts(moving)),
+                barred=frozenset(
+                    at.name for at in choosy if not at.entrance.takes(moving, now=True)
+                ),
             )
             for candidate in able or ()
             for moving in candidate.jobs

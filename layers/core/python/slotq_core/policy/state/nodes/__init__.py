@@ -1,5 +1,6 @@
 """Nodes as rooms within the rooms of their pools.
 
+entrance      which jobs may come to a node
 node_room     the GPUs of one node: free, coming free, claimed, held
 node_index    the nodes of one tenant in one pool, by the GPUs that they have left
 node_requests  what waiting jobs ask for in fair shares

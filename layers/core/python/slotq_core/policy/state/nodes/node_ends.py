@@ -17,7 +17,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
 from slotq_core.policy.state.nodes.node_jobs import is_kept, occupied
-from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.nodes.node_room import NodeRoom, claim_to
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -42,7 +42,7 @@ def with_nodes(
     decided: Iterable[Decision], nodes: Nodes, rooms: Mapping[str, PoolRoom], now: int
 ) -> list[Decision]:
     """The decisions of a plan, in terms of nodes, and the ends of nodes."""
-    said = [_said(decision, nodes) for decision in decided]
+    said = [_said(decision, nodes, now) for decision in decided]
     evicted = {
         (node.pool, node.name)
         for decision in said
@@ -60,12 +60,12 @@ def with_nodes(
     return [*said, *needed, *_ends(others, pools, now)]
 
 
-def _said(decision: Decision, nodes: Nodes) -> Decision:
+def _said(decision: Decision, nodes: Nodes, now: int) -> Decision:
     match decision:
         case Start(job=job, pool=pool, classed=classed, node=None) if job.name in nodes.begun:
             room = nodes.begun[job.name]
             counted = classed.priority_class if classed else ""
-            claim = nodes.claim(job, room, counted)
+            claim = claim_to(room, job, counted, now)
             return StartNode(job=job, pool=pool, name=room.name, claim=claim)
         case Evict(victims=victims):
             ended = tuple(node for victim in victims if (node := nodes.stand_ins.node_of(victim)))

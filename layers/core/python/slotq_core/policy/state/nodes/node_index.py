@@ -148,12 +148,12 @@ class NodeIndex:
         sizes = self._now if now else self._soon
         for name in sizes.fullest(job.gpus):
             room = self.rooms[name]
-            if room.takes(job, now=now) and (not room.empty or may_use(room)):
+            if room.entrance.takes(job, now=now) and (not room.empty or may_use(room)):
                 return room
         return None
 
     def _with_claims(self, job: Job, *, now: bool) -> Iterator[NodeRoom]:
         """The rooms with claims that the job may take over."""
         for room in self.rooms.values():
-            if room.claims and room.outlasts(job) and room.fitting(job, now=now):
+            if room.claims and room.entrance.outlasts(job) and room.fitting(job, now=now):
                 yield room

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from operator import add, sub
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.demand import NOTHING
+from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.policy.order import Rank, outranks, rank
 from slotq_core.policy.state.candidates import Candidate, unsaved
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.entrance import Entrance
 from slotq_core.policy.state.nodes.node_jobs import Occupied
-
-LONGEST_BY_DEFAULT = 86_400_000
-"""How long a job may run (ms) if it does not say: SageMaker's default."""
 
 _ADMITTING = (NodeState.STARTING, NodeState.READY)
 
@@ -28,14 +27,6 @@ ByGpu = tuple[Gpus, ...]
 
 class NodeRoom:
     """One node, or one that this plan starts. Amounts exclude the GPUs given to earlier jobs."""
-
-    one_person = False
-    """Whether all of its jobs have to be one person's."""
-    person: str | None = None
-    """Whose jobs run, wait or have a claim here; None: nobody's. Known only for nodes that take one
-    person's jobs."""
-    persons: frozenset[str] = frozenset()
-    """The same of all jobs that hold GPUs before this plan, also those that stop."""
 
     def __init__(
         self,
@@ -55,17 +46,13 @@ class NodeRoom:
         """Whether no job holds, claims or waits for a GPU here."""
         self.fixed = False
         """Whether a job that cannot be evicted counts here."""
-        self.one_person = node is not None and node.one_person
+        self.entrance = Entrance(one_person=node is not None and node.one_person)
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
         self.has_instance = False
         """Whether an instance is free now for this node, which a gang waits for."""
         self.starts = False
         """Whether the plan starts this node for a gang."""
-        self.lasts_for: int | None = None
-        """How long (ms) the node stays at most; None: not known."""
-        self.lasts_in_all = 0
-        """The same from its start."""
         self.free: ByGpu = (WHOLE,) * gpus
         """What is not given and not held for a job; what claimants are owed counts as free."""
         self.coming: ByGpu = (0,) * gpus
@@ -96,9 +83,9 @@ class NodeRoom:
         self.empty = found.empty
         self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
         self.closed = found.ends or found.node.state not in _ADMITTING
-        if self.one_person:
-            self.persons = frozenset(job.person for job in found.jobs)
-            self.person = found.person
+        if self.entrance.one_person:
+            self.entrance.persons = frozenset(job.person for job in found.jobs)
+            self.entrance.person = found.person
         for job in found.claimants:
             ids = self._owed_to(job)
             if ids and job.claim and job.claim.moved:
@@ -222,39 +209,14 @@ class NodeRoom:
 
     def _admits(self, job: Job, *, now: bool) -> bool:
         ready = self.ready or not now
-        return ready and not self.closed and self.may_enter(job, now=now)
-
-    def takes(self, job: Job, *, now: bool) -> bool:
-        """Whether the job may run here at all, now or when stopping jobs have stopped: for as long
-        as it has to, and beside the jobs that are here."""
-        return self.outlasts(job) and self.may_enter(job, now=now)
-
-    def may_enter(self, job: Job, *, now: bool) -> bool:
-        """Whether nobody else's jobs keep the job out of a node that takes one person's."""
-        if not self.one_person:
-            return True
-        return self.person in {None, job.person} and not (now and self.persons - {job.person})
-
-    def outlasts(self, job: Job) -> bool:
-        """Whether the node stays for as long as the job may run. Of a job that may run longer than
-        half a node's life, half of it has to be left: a new node always has."""
-        if self.lasts_for is None:
-            return True
-        return (
-            min(job.longest_attempt or LONGEST_BY_DEFAULT, self.lasts_in_all // 2) <= self.lasts_for
-        )
-
-    @property
-    def is_aging(self) -> bool:
-        """Whether less than half of the node's life is left, so that some jobs may not start."""
-        return self.lasts_for is not None and self.lasts_for < self.lasts_in_all // 2
+        return ready and not self.closed and self.entrance.may_enter(job, now=now)
 
     def give(self, job: Job) -> tuple[int, ...]:
         """Give the job its GPUs: those of its claim, else those that fit. Return their indexes."""
         ids = self.bound.get(job.name) or self.fitting(job, now=True)
         assert ids, job.name
         part = job.gpus % WHOLE or WHOLE
-        self._belong_to(job)
+        self.entrance.belong_to(job, self._journal)
         self._change(free=dict.fromkeys(ids, -part), places=-1)
         return ids
 
@@ -265,7 +227,7 @@ class NodeRoom:
         part = job.gpus % WHOLE or WHOLE
         free = {index: min(part, max(0, self.free[index])) for index in ids}
         place = 1 if self.places > 0 else 0
-        self._belong_to(job)
+        self.entrance.belong_to(job, self._journal)
         self._change(
             free={index: -amount for index, amount in free.items()},
             coming={index: amount - part for index, amount in free.items()},
@@ -285,6 +247,7 @@ class NodeRoom:
 
     def keep(self, job: Job, ids: tuple[int, ...]) -> None:
         """Keep these GPUs for a job that moves here."""
+        self.entrance.belong_to(job, self._journal)
         self._journal.put(self.kept, job.name, job)
         self._journal.put(self.bound, job.name, ids)
         self._change(free=dict.fromkeys(ids, -(job.gpus % WHOLE or WHOLE)), places=-1)
@@ -312,10 +275,6 @@ class NodeRoom:
             if candidate.rank < own and candidate.project == job.project
         ]
 
-    def _belong_to(self, job: Job) -> None:
-        if self.one_person and self.person is None:
-            self._journal.set(self, "person", job.person)
-
     def _change(
         self,
         *,
@@ -340,6 +299,19 @@ class NodeRoom:
             for index in self.bound.get(job.name, ()):
                 owed[index] += job.gpus % WHOLE or WHOLE
         return tuple(owed)
+
+
+def claim_to(room: NodeRoom, job: Job, priority_class: str, now: int) -> Claim:
+    """The job's claim to the GPUs that the room holds for it. `priority_class`: the class in which
+    the job counts."""
+    return Claim(
+        pool=room.pool,
+        node=room.name,
+        gpu_ids=room.bound[job.name],
+        amount=NOTHING,
+        since=now,
+        priority_class=priority_class,
+    )
 
 
 def _plus(amounts: ByGpu, more: dict[int, Gpus] | None) -> ByGpu:

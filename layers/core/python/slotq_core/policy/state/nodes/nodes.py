@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
-from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
@@ -37,7 +36,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     occupied,
     with_nodes_as_jobs,
 )
-from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on
+from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on, claim_to
 from slotq_core.policy.state.nodes.own_amounts import SharedNodes
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -126,12 +125,6 @@ class Nodes:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
         return protection(job, pool, self._minima.get(job.project, 0), self._now)
 
-    def may_use(self, job: Job, room: NodeRoom, pool: PoolRoom) -> bool:
-        """Whether a node without jobs is free for the job: its instance is not promised to a job
-        ahead."""
-        shown = self.as_jobs[room.pool, room.name]
-        return shown.demand.within(pool.both) and shown.demand.within(pool.left(job))
-
     def take_claim(self, job: Job) -> None:
         """Free the GPUs of the job's claim, for the job's own turn."""
         assert job.claim is not None
@@ -210,7 +203,7 @@ class Nodes:
         owner = self.owner(job, kept.name)
         room = NodeRoom(name, kept.name, owner, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
-        room.one_person = (job.tenant, kept.name) in self._for_one_person
+        room.entrance.one_person = (job.tenant, kept.name) in self._for_one_person
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
@@ -234,17 +227,7 @@ class Nodes:
         index.put(room)
         self.guard(room, pool)
         counted = (job.admitted_class or job.priority_class) if job.auto else ""
-        return copied(self.claim(job, room, counted), moved=True)
-
-    def claim(self, job: Job, room: NodeRoom, priority_class: str) -> Claim:
-        return Claim(
-            pool=room.pool,
-            node=room.name,
-            gpu_ids=room.bound[job.name],
-            amount=NOTHING,
-            since=self._now,
-            priority_class=priority_class,
-        )
+        return copied(claim_to(room, job, counted, self._now), moved=True)
 
     def _opened(self, found: Occupied, pool: Pool) -> NodeRoom:
         node = found.node
@@ -253,12 +236,13 @@ class Nodes:
             node.name, node.pool, owner, gpus=found.gpus, journal=self._journal, node=node
         )
         if node.state is NodeState.STARTING:
-            room.one_person = (node.tenant, node.pool) in self._for_one_person
+            room.entrance.one_person = (node.tenant, node.pool) in self._for_one_person
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
         if node.leaves_at is not None:
-            room.lasts_for = node.leaves_at - self._now
-            room.lasts_in_all = node.leaves_at - (node.running_since or node.started_at)
+            room.entrance.lasts_for = node.leaves_at - self._now
+            began = node.running_since or node.started_at
+            room.entrance.lasts_in_all = node.leaves_at - began
         room.closed = room.closed or leaves or not is_kept(node, pool)
         return room
 
