@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import Demand
+from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -111,6 +112,9 @@ class Attempt:
     pool: str
     """The first of several."""
     instance_type: str
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
+    """How the pool's instances are bought, and `spot_wait` of the pool: as of the start."""
+    spot_wait: Duration = 0
     admitted_at: Moment
     """When the job got its slots (ms). The intent is durable from then on."""
     waiting_since: Moment | None = None

@@ -84,14 +84,15 @@ CREATE: tuple[ErrorRow, ...] = (
         verdict=Verdict.BACK_OFF,
         source="ResourceLimitExceeded: The account-level service limit '<type> for training job "
         "usage' is N Instances, with current utilization of U Instances and a request delta of D "
-        "Instances; the same of 'Number of instances across all training jobs'",
+        "Instances; the same of '<type> for spot training job usage' and 'Number of instances "
+        "across all training jobs'. (A quota of what the attempt does not take is another quota)",
     ),
     ErrorRow(
         code="ResourceLimitExceeded",
         verdict=Verdict.OTHER_QUOTA,
-        source="ResourceLimitExceeded: The account-level service limit '<type> for spot training "
-        "job usage' is N Instances, … (or 'Number of instances across all processing jobs', and "
-        "any sentence that cannot be read)",
+        source="ResourceLimitExceeded: The account-level service limit 'Number of instances across "
+        "all processing jobs' is N Instances, … (or '<type> for training warm pool usage', and any "
+        "sentence that cannot be read)",
     ),
     ErrorRow(
         code=r"\w*CapacityError|InsufficientCapacity\w*",
