@@ -8,7 +8,7 @@ from functools import partial
 from math import log
 
 from benchmarks.measure import Figure, carried_out, plan_figure, simulation_figure
-from benchmarks.variants import mixed, of_one_gpu, with_free_slots, with_gangs, with_user_limits
+from benchmarks.variants import mixed, on_nodes, with_free_slots, with_gangs, with_user_limits
 from benchmarks.worlds import Size, world
 from slotq_core.model.snapshot import Snapshot
 
@@ -56,12 +56,13 @@ def beyond(figures: Figures) -> list[str]:
 
 def _beyond_for_nodes(calls: Mapping[str, int]) -> Iterator[str]:
     """Whether jobs on nodes cost more than they may, in words."""
-    whole = calls.get("plan, 2,000 whole instances")
-    if whole:
-        ratio = calls["plan, 2,000 jobs on 250 nodes"] / whole
-        print(f"jobs on nodes cost {ratio:.2f} times whole ones (at most {MOST_FOR_NODES})")
-        if ratio > MOST_FOR_NODES:
-            yield f"jobs on nodes cost {ratio:.2f} times as much as whole ones"
+    for what, number in (("jobs", "2,000"), ("parts", "8,000")):
+        whole = calls.get(f"plan, {number} whole instances")
+        if whole:
+            ratio = calls[f"plan, {number} {what} on 250 nodes"] / whole
+            print(f"{what} on nodes cost {ratio:.2f} times whole ones (at most {MOST_FOR_NODES})")
+            if ratio > MOST_FOR_NODES:
+                yield f"{what} on nodes cost {ratio:.2f} times as much as whole ones"
 
 
 def _kept(figure: Figure) -> dict[str, object]:
@@ -93,6 +94,8 @@ def _largest(waiting: int) -> dict[str, Callable[[], Snapshot]]:
         "plan, mixed": lambda: mixed(world(users)),
         "plan, no projects": lambda: world(Size(waiting=waiting, projects=0)),
         "plan, after its evictions": lambda: carried_out(world(size)),
-        "plan, 2,000 whole instances": lambda: of_one_gpu(waiting, whole=True),
-        "plan, 2,000 jobs on 250 nodes": lambda: of_one_gpu(waiting),
+        "plan, 2,000 whole instances": lambda: on_nodes(waiting, whole=True),
+        "plan, 2,000 jobs on 250 nodes": lambda: on_nodes(waiting),
+        "plan, 8,000 whole instances": lambda: on_nodes(waiting, per_gpu=4, whole=True),
+        "plan, 8,000 parts on 250 nodes": lambda: on_nodes(waiting, per_gpu=4),
     }

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import cycle
 
 from benchmarks.worlds import NOW, PRIORITIES
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -95,31 +96,34 @@ NODES = 250
 GPUS = 8
 
 
-def of_one_gpu(waiting: int, *, whole: bool = False) -> Snapshot:
-    """A queue of jobs of one GPU, in 250 full nodes of 8. `whole`: the same jobs take whole
-    instances, of a pool with as many slots as the nodes have GPUs. Most running jobs have the
-    highest priority, so that a plan evicts about a hundred."""
+def on_nodes(waiting: int, *, per_gpu: int = 1, whole: bool = False) -> Snapshot:
+    """A queue of jobs of one GPU, or of so many that share one, in 250 full nodes of 8. `whole`:
+    the same jobs take whole instances, of a pool with as many slots. Most running jobs have the
+    highest priority, so that a plan evicts a twentieth at most."""
     rng = random.Random(f"{waiting} jobs of one GPU")
     names = [f"project-{i:02d}" for i in range(50)]
-    slots = NODES * GPUS if whole else NODES
+    on_one = GPUS * per_gpu
+    slots = NODES * on_one if whole else NODES
+    gpus = 0 if whole else WHOLE // per_gpu
     rules = None if whole else NodeRules(gpus=GPUS)
     share = {EVERYWHERE: Demand(slots=slots // len(names))}
     active = [
-        _of_one_gpu(rng, f"run-{i:04d}", names[i // GPUS % len(names)], whole=whole)
-        for i in range(NODES * GPUS)
+        _on_a_node(rng, f"run-{i:04d}", names[i // on_one % len(names)], gpus)
+        for i in range(NODES * on_one)
     ]
     return Snapshot(
         pools=(Pool(name="p5", instance_type="t", capacity=Demand(slots=slots), nodes=rules),),
         projects=tuple(Project(name=name, quota=share) for name in names),
         nodes=() if whole else tuple(_node(i, names[i % len(names)]) for i in range(NODES)),
-        active=tuple(_running(rng, i, job, whole=whole) for i, job in enumerate(active)),
+        active=tuple(_running(rng, i, job, per_gpu) for i, job in enumerate(active)),
         waiting=tuple(
-            _of_one_gpu(rng, f"job-{i:06d}", rng.choice(names), whole=whole) for i in range(waiting)
+            _on_a_node(rng, f"job-{i:06d}", rng.choice(names), gpus) for i in range(waiting)
         ),
     )
 
 
-def _of_one_gpu(rng: random.Random, name: str, project: str, *, whole: bool) -> Job:
+def _on_a_node(rng: random.Random, name: str, project: str, gpus: int) -> Job:
+    """`gpus`: hundredths; 0: a whole instance."""
     return Job(
         name=name,
         state=JobState.PENDING,
@@ -129,12 +133,12 @@ def _of_one_gpu(rng: random.Random, name: str, project: str, *, whole: bool) -> 
         pools=("p5",),
         project=project,
         person=f"user-{rng.randrange(4)}@{project}",
-        gpus=0 if whole else 1,
-        tenant="" if whole else project,
+        gpus=gpus,
+        tenant=project if gpus else "",
     )
 
 
-def _running(rng: random.Random, i: int, job: Job, *, whole: bool) -> Job:
+def _running(rng: random.Random, i: int, job: Job, per_gpu: int) -> Job:
     since = NOW - rng.randrange(86_400_000)
     attempt = Attempt(
         number=1,
@@ -145,9 +149,10 @@ def _running(rng: random.Random, i: int, job: Job, *, whole: bool) -> Job:
         admitted_at=since,
         created=True,
         running_since=since,
-        node="" if whole else f"node-{i // GPUS:03d}",
-        node_generation=0 if whole else 1,
-        gpu_ids=() if whole else (i % GPUS,),
+        node=f"node-{i // (GPUS * per_gpu):03d}" if job.gpus else "",
+        node_generation=1 if job.gpus else 0,
+        gpu_ids=(i // per_gpu % GPUS,) if job.gpus else (),
+        gpu_part=job.gpus % WHOLE,
     )
     priority = job.priority if i % 20 == 0 else PRIORITIES[-1]
     return replace(job, state=JobState.RUNNING, priority=priority, attempts=1, attempt=attempt)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.lifecycle import move
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
@@ -80,12 +80,13 @@ def waits_for_gpus(store: Store, name: str, gpus: int = 1, **fields: Any) -> Job
 
 
 def coming(job: Job, node: Node, *gpus: int, **fields: Any) -> Change:
-    """The job's start on the node."""
+    """The job's start on the node. `part`: of its one GPU, in hundredths."""
     begun = replace(
         an_attempt(job, node.pool),
         node=node.name,
         node_generation=fields.pop("generation", node.generation),
         gpu_ids=gpus,
+        gpu_part=fields.pop("part", 0),
         node_share=Demand(fields),
     )
     after = move(job, S.STARTING, at=NOW + 1, attempt=begun, attempts=begun.number)

@@ -121,6 +121,14 @@ def test_a_launch_is_what_the_agent_reads(documents: NodeDocuments) -> None:
     assert launch.environment["SLOTQ_NODE_TOKEN"] == NODE.token
 
 
+@pytest.mark.parametrize(("tenant", "is_shared"), [("1a2b", True), ("1a2b-3c4d", False)])
+def test_a_node_of_every_project_knows_that_it_is(
+    documents: NodeDocuments, tenant: str, *, is_shared: bool
+) -> None:
+    launch = documents.launch(replace(NODE, tenant=tenant), NodeRules())
+    assert Settings(launch.environment).is_shared is is_shared
+
+
 def test_without_a_route_the_lease_is_longer() -> None:
     clock = VirtualClock(0)
     assert MemoryNodeDocuments(clock).lease() == lease_of("") == 180

@@ -41,7 +41,8 @@ ORDER = core.OrderedAttempt(
     attempt="job-1",
     job="job",
     number=2,
-    gpus=(0, 3),
+    gpus=(3,),
+    gpu_part=25,
     cpus=4,
     memory_mib=1000,
     grace_s=7,
@@ -76,7 +77,8 @@ def test_the_agent_reads_the_cores_orders() -> None:
         "attempt": "job-1",
         "job": "job",
         "number": 2,
-        "gpus": (0, 3),
+        "gpus": (3,),
+        "gpu_part": 25,
         "cpus": 4,
         "memory_mib": 1000,
         "grace": 7.0,
@@ -85,6 +87,13 @@ def test_the_agent_reads_the_cores_orders() -> None:
         "stop": True,
         "request": {"Environment": {"A": "ä"}},
     }
+
+
+def test_a_report_from_before_there_were_parts_is_read(report: core.NodeReport) -> None:
+    document = json.loads(core.written_report(report, TOKEN))
+    del document["attempts"][0]["gpu_bound"]
+    document["hmac"] = core.proof(document, TOKEN)
+    assert read(core.canonical(document)) == report
 
 
 def test_the_agents_order_has_every_field_of_the_cores() -> None:

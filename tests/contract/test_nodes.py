@@ -187,6 +187,34 @@ def test_no_gpu_is_given_twice_in_one_transaction(store: Store) -> None:
     assert store.nodes.jobs(node) == {"one": 1, "two": 1}
 
 
+def test_parts_of_a_gpu_are_given_until_they_are_a_whole_one(store: Store) -> None:
+    a_node_queue(store)
+    node = ready(store)
+    quarters = [runs_on(store, f"quarter{n}", node, 3, part=25) for n in range(3)]
+    late, whole = (waits_for_gpus(store, name) for name in ("late", "whole"))
+    for change in (coming(late, node, 3, part=30), coming(whole, node, 3)):
+        with pytest.raises(Conflict):
+            commit(store, change)
+    runs_on(store, "fits", node, 3, part=25)
+    with pytest.raises(Conflict):
+        commit(store, coming(late, node, 3, part=5))
+    store.decisions.commit([completing(quarters[0]), coming(late, node, 3, part=25)])
+    with pytest.raises(Conflict):
+        commit(store, coming(whole, node, 3))
+    commit(store, coming(whole, node, 4))
+    assert set(store.nodes.jobs(node)) == {"quarter1", "quarter2", "fits", "late", "whole"}
+
+
+def test_parts_of_one_transaction_add_up(store: Store) -> None:
+    a_node_queue(store)
+    node = ready(store)
+    jobs = [waits_for_gpus(store, name) for name in ("one", "two")]
+    with pytest.raises(Conflict):
+        store.decisions.commit([coming(job, node, 3, part=55) for job in jobs])
+    store.decisions.commit([coming(job, node, 3, part=50) for job in jobs])
+    assert store.nodes.jobs(node) == {"one": 1, "two": 1}
+
+
 def test_a_gpu_can_be_taken_that_another_job_frees_in_the_same_commit(store: Store) -> None:
     a_node_queue(store)
     node = ready(store)

@@ -4,6 +4,7 @@ table holds what its nodes and jobs require."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import Node, NodeState
@@ -78,13 +80,14 @@ def of_jobs(chance: random.Random) -> Step:
     name, seen = chance.choice(NAMES), chance.random() < 0.5
     picks = [(chance.random(), chance.random()) for _ in range(chance.choice([1, 1, 2, 3]))]
     gpus = [sorted(chance.sample(range(4), chance.choice([1, 1, 2]))) for _ in picks]
+    parts = [(0, 25, 50, 60)[int(4000 * option) % 4] for _, option in picks]
     cpus, old = chance.choice([0, 0, 3]), chance.random() < 0.1
 
     def step(store: Store) -> object:
         node = store.nodes.get("p5", name)
         jobs = sorted(store.jobs.in_states(JobState), key=lambda job: job.name)
         changes: dict[str, Change] = {}
-        for (which, option), taken in zip(picks, gpus, strict=True):
+        for (which, option), taken, part in zip(picks, gpus, parts, strict=True):
             job = jobs[int(which * len(jobs))] if jobs else None
             if job is None or job.terminal:
                 continue
@@ -98,7 +101,9 @@ def of_jobs(chance: random.Random) -> Step:
                 options = [claiming(job), starting(job)]
                 if node is not None:
                     generation = node.generation - old
-                    options += [coming(job, node, *taken, cpus=cpus, generation=generation)] * 6
+                    more = {"cpus": cpus, "part": part * (len(taken) == 1)}
+                    more["generation"] = generation
+                    options += [coming(job, node, *taken, **more)] * 6
             changes[job.name] = options[int(option * len(options))]
         return commits(store, [*changes.values()], [], seen=seen)
 
@@ -107,7 +112,7 @@ def of_jobs(chance: random.Random) -> Step:
 
 def submitted(number: int, chance: random.Random) -> Step:
     tenant = TENANT if chance.random() < 0.9 else "another"
-    job = a_job(f"job{number:02}", gpus=1, tenant=tenant)
+    job = a_job(f"job{number:02}", gpus=WHOLE, tenant=tenant)
     return lambda store: store.jobs.submit(job, REQUEST)
 
 
@@ -165,7 +170,9 @@ def _on(store: Store, node: Node) -> list[Any]:
 
 def _no_gpu_twice(nodes: tuple[Node, ...], store: Store) -> None:
     for node in nodes:
-        taken = [index for job in _on(store, node) for index in job.attempt.gpu_ids]
-        assert len(taken) == len(set(taken))
+        taken = Counter[int]()
+        for job in _on(store, node):
+            taken.update(job.attempt.gpus_held)
+        assert max(taken.values(), default=0) <= WHOLE
         assert set(taken) <= set(range(node.contents["gpus"]))
         assert {job.tenant for job in _on(store, node)} <= {node.tenant}

@@ -77,9 +77,9 @@ def test_a_stand_in_is_not_behind_the_first_job(store: DynamoStore) -> None:
 
 def test_a_stand_in_asks_for_the_same_gpus_of_the_same_nodes(store: DynamoStore) -> None:
     """A node may have room where its pool has none."""
-    job = waits(store, "job1", gpus=2, tenant="team")
+    job = waits(store, "job1", gpus=25, tenant="team")
     (stand_in,) = bounded(store).snapshot.waiting
-    assert (stand_in.gpus, stand_in.tenant) == (2, "team")
+    assert (stand_in.gpus, stand_in.tenant) == (25, "team")
     assert line_of(stand_in) == line_of(job)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from unittest.mock import patch
 
@@ -28,7 +28,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.ports.stored import Change, NodeChange
-from slotq_core.storage.holdings import on_node
+from slotq_core.storage import holdings
+from slotq_core.storage.holdings import OnNode, on_node
 from tests.contract.keeping_nodes import (
     a_node_queue,
     becoming,
@@ -184,6 +185,15 @@ def two_jobs_want_one_gpu(engine: Engine) -> None:
     one, two = (waits_for_gpus(store, name, 2) for name in ("one", "two"))
     commit(store, coming(one, node, 0, 1))
     engine.late(CAPACITY, "a GPU is given twice", coming(two, node, 1, 2))
+
+
+@case
+def two_parts_want_one_gpu(engine: Engine) -> None:
+    store, node = engine.store, ready(engine.store)
+    one, two, three = (waits_for_gpus(store, name) for name in ("one", "two", "three"))
+    commit(store, coming(one, node, 3, part=50))
+    commit(store, coming(two, node, 3, part=25))
+    engine.late(CAPACITY, "parts of a GPU are more than one", coming(three, node, 3, part=30))
 
 
 @case
@@ -390,8 +400,22 @@ def _mutant(
     return Mutant(name, without_condition(of, function, *parts), hunt(caught_by))
 
 
+@contextmanager
+def _parts_count_for_less() -> Iterator[None]:
+    def held(job: Job) -> OnNode | None:
+        found = on_node(job)
+        if found is None or WHOLE in found.gpus.values():
+            return found
+        return replace(found, gpus=dict.fromkeys(found.gpus, 1))
+
+    with patch.object(holdings, "on_node", held):
+        yield
+
+
 MUTANTS: tuple[Mutant, ...] = (
     _mutant("a GPU is given twice", "two_jobs_want_one_gpu", "use_node", "#gpu_"),
+    _mutant("parts of a GPU add up to more", "two_parts_want_one_gpu", "use_node", "#gpu_"),
+    Mutant("a part counts for less", _parts_count_for_less, hunt("two_parts_want_one_gpu")),
     _mutant("CPUs are given twice", "two_jobs_want_the_same_cpus", "use_node", "#free_"),
     _mutant("a job comes to any node", "a_node_drains_before_a_job_comes", "use_node", "#state"),
     _mutant("any tenant comes", "a_job_of_another_tenant_comes", "use_node", "#tenant"),

@@ -35,6 +35,7 @@ from slotq_core.adapters.dynamodb.layout.validation import node_at, whole_node
 from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
+from slotq_core.gpu_amounts import WHOLE as WHOLE_GPU
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -512,11 +513,11 @@ class Watch:
             order, node = attempt.order, agent.training_job
             if (other := begun.setdefault(order.job, order.attempt)) != order.attempt:
                 self.note(ONE_LIVE, f"{order.job} has {other} and {order.attempt} live at once")
-            gpus.update((node, index) for index in order.gpus)
+            gpus.update({(node, index): order.gpu_part or WHOLE_GPU for index in order.gpus})
             if order.job in self.jobs:
                 tenants.setdefault(node, set()).add(self.jobs[order.job].tenant)
-        if twice := [place for place, count in gpus.items() if count > 1]:
-            self.note(CAPACITY, f"two attempts run on the GPUs {twice}")
+        if twice := [place for place, amount in gpus.items() if amount > WHOLE_GPU]:
+            self.note(CAPACITY, f"attempts have more than all of the GPUs {twice}")
         if mixed := [node for node, found in tenants.items() if len(found) > 1]:
             self.note(TENANT, f"the nodes {mixed} run jobs of two tenants")
 

@@ -9,6 +9,7 @@ import pytest
 
 import app
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import Node, NodeState
@@ -48,7 +49,9 @@ class QueueWithNode:
         self.submit("job1")
 
     def submit(self, name: str) -> None:
-        job = a_job(name, gpus=1, tenant=TENANT, pools=("main",), entry_time=NOW, changed_at=NOW)
+        job = a_job(
+            name, gpus=WHOLE, tenant=TENANT, pools=("main",), entry_time=NOW, changed_at=NOW
+        )
         self.store.jobs.submit(job, REQUEST)
         self.store.scheduler.bump()
 

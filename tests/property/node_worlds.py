@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -11,18 +12,20 @@ from hypothesis import strategies as st
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
-from slotq_core.policy.plan import EndNode, Evict, Plan, StartNode
+from slotq_core.policy.plan import EndNode, Evict, Move, Plan, StartNode
 
 TICK = 10_000
 """The time between two plans (ms)."""
 GPUS = 4
+PARTS = (25, 25, 50, 50, 60, 95, 5)
+"""In hundredths of a GPU."""
 
 
 @dataclass(kw_only=True)
@@ -61,7 +64,7 @@ class World:
             self.jobs |= {after.name: after for _, after in steps(decision, by_name, self.now)}
             if isinstance(decision, StartNode):
                 self._begin(decision)
-            ended = decision.nodes if isinstance(decision, Evict) else ()
+            ended = decision.nodes if isinstance(decision, Evict | Move) else ()
             ended = (decision.node,) if isinstance(decision, EndNode) else ended
             for node in ended:
                 key = node.pool, node.name
@@ -133,9 +136,13 @@ class World:
         """No GPU twice, no two tenants on a node, no pool over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
-            ids = [index for job in on_it if job.attempt for index in job.attempt.gpu_ids]
-            assert len(ids) == len(set(ids)) == sum(job.gpus for job in on_it) // WHOLE, key
-            assert all(index in range(GPUS) for index in ids), key
+            held = Counter[int]()
+            for attempt in (job.attempt for job in on_it if job.attempt):
+                held.update(attempt.gpus_held)
+            assert max(held.values(), default=0) <= WHOLE, key
+            assert held.total() == sum(job.gpus for job in on_it), key
+            assert all(index in range(GPUS) for index in held), key
+            assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
         for pool in self.pools:
             held = sum(key[0] == pool.name for key in self.nodes)
@@ -195,7 +202,7 @@ def worlds(draw: st.DrawFn, *, with_projects: bool = False, with_limits: bool = 
 
 @st.composite
 def _job(draw: st.DrawFn, name: str, pools: list[str], *, projects: tuple[Project, ...]) -> Job:
-    gpus = WHOLE * draw(st.sampled_from([0, 1, 1, 2, 3, 4]))
+    gpus = draw(st.sampled_from([0, 100, 100, 200, 300, 400, *PARTS]))
     project = draw(st.sampled_from([each.name for each in projects])) if projects else ""
     role = draw(st.sampled_from("xxy"))
     return Job(

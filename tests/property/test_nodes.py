@@ -7,11 +7,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
+from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.node_worlds import World, worlds
 
 MOST_TICKS = 150
@@ -117,6 +119,16 @@ def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: rand
         world.tick()
 
 
+@given(worlds(with_projects=True))
+def test_the_first_jobs_of_each_line_are_enough(world: World) -> None:
+    for _ in range(6):
+        now = world.now
+        first = plan_from_first_jobs(world.snapshot(), now)
+        assert first.decisions == plan(world.snapshot(), now).decisions
+        world.settle()
+        world.tick()
+
+
 @given(worlds())
 def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> None:
     for _ in range(8):
@@ -144,5 +156,9 @@ def test_what_people_read_names_jobs_and_never_the_stand_in_of_a_node(world: Wor
 
 def _check_on_one_node(job: Job, evict: Evict) -> None:
     assert {v.attempt.node for v in evict.victims if v.attempt} == {evict.claim.node}
+    held = [set(v.attempt.gpus_held) for v in evict.victims if v.attempt]
+    gpus = set(evict.claim.gpu_ids)
+    assert len(gpus) == max(1, job.gpus // WHOLE)
+    assert all(gpus & victim for victim in held), (gpus, held)
     for victim in evict.victims:
         assert victim.tenant == job.tenant and victim.evictable and rank(victim) < rank(job)

@@ -120,7 +120,7 @@ def tagged(gpus: str, *more: tuple[str, str]) -> list[dict[str, str]]:
 
 def test_a_job_with_gpus_has_them_and_a_tenant() -> None:
     job, stored = submitted(request())
-    assert (job.gpus, job.demand, job.whole_because) == (2, Demand(slots=1), ())
+    assert (job.gpus, job.demand, job.whole_because) == (200, Demand(slots=1), ())
     assert job.tenant
     assert stored == request()
 
@@ -134,11 +134,18 @@ def test_a_job_without_gpus_stays_as_it_is(tags: list[Any] | None) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("0.5", "whole numbers from 1 to 64, not '0.5': a part of a GPU cannot be asked for"),
-        ("1/2", "a part of a GPU"),
-        ("65", "an integer from 0 to 64, not '65'"),
-        ("-1", "an integer from 0 to 64"),
-        ("two", "not 'two'"),
+        ("1.5", "a part of one GPU from 0.05 to 0.95 in hundredths, such as 0.25, or whole GPUs"),
+        ("0.333", "not '0.333'"),
+        ("0.04", "not '0.04'"),
+        ("0.96", "not '0.96'"),
+        ("1/2", "not '1/2'"),
+        ("0,5", "not '0,5'"),
+        ("65", "from 1 to 64 (0: whole instances), not '65'"),
+        ("-1", "not '-1'"),
+        ("half", "not 'half'"),
+        ("NaN", "not 'NaN'"),
+        (".", "not '.'"),
+        ("", "not ''"),
     ],
 )
 def test_what_the_tag_does_not_take(text: str, said: str) -> None:
@@ -154,7 +161,7 @@ def test_gpus_are_asked_for_once() -> None:
         with pytest.raises(InvalidRequest, match="both ask for GPUs"):
             parse_submission(request(Tags=tags))
     tags = tagged("2", ("slotq:demand", "mem_per_gpu_in_GiB=16"))
-    assert submitted(request(Tags=tags))[0].gpus == 2
+    assert submitted(request(Tags=tags))[0].gpus == 200
 
 
 WHOLE = [
@@ -278,7 +285,7 @@ NOT_WHOLE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("fields", NOT_WHOLE, ids=lambda it: str(it)[:60])
 def test_what_a_node_runs(fields: dict[str, Any]) -> None:
     job, _ = submitted(request(**fields))
-    assert (job.gpus, job.whole_because) == (2, ())
+    assert (job.gpus, job.whole_because) == (200, ())
 
 
 def test_a_pool_without_nodes_runs_it_whole_and_says_so() -> None:
@@ -288,7 +295,7 @@ def test_a_pool_without_nodes_runs_it_whole_and_says_so() -> None:
 
 def test_of_several_pools_one_with_nodes_is_enough() -> None:
     job, _ = submitted(request(), pool("plain"), NODES)
-    assert (job.gpus, job.pools, job.whole_because) == (2, ("plain", "nodes"), ())
+    assert (job.gpus, job.pools, job.whole_because) == (200, ("plain", "nodes"), ())
 
 
 def test_a_member_of_a_gang_takes_whole_instances() -> None:
@@ -463,9 +470,9 @@ def test_what_an_earlier_version_stored_reads_as_before() -> None:
         assert stored(made) == made
 
 
-@pytest.mark.parametrize(("tags", "gpus"), [(tagged("2"), 2), (None, None)])
+@pytest.mark.parametrize(("tags", "gpus"), [(tagged("2"), 2), (tagged("0.25"), 0.25), (None, None)])
 def test_a_member_of_a_gang_is_told_the_gpus_that_it_asked_for(
-    tags: list[Any] | None, gpus: int | None
+    tags: list[Any] | None, gpus: float | None
 ) -> None:
     body = request(Tags=tags)
     job, _ = submitted(body, in_gang=True)

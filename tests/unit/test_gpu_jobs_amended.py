@@ -9,6 +9,7 @@ import pytest
 
 from slotq_core.admission.instances.nodes import tenant_in
 from slotq_core.errors import NeverFits, TooLate
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.callers import Access
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import NodeRules
@@ -45,10 +46,10 @@ def with_projects(world: QueueWorld, *names: str) -> None:
 def test_a_waiting_job_may_ask_for_other_gpus() -> None:
     world = a_world()
     before = world.job("job1")
-    assert (before.gpus, before.whole_because) == (2, ())
+    assert (before.gpus, before.whole_because) == (2 * WHOLE, ())
     retag(world, "job1", gpus="4")
     after = world.job("job1")
-    assert (after.gpus, after.tenant) == (4, before.tenant)
+    assert (after.gpus, after.tenant) == (4 * WHOLE, before.tenant)
     with pytest.raises(NeverFits):
         retag(world, "job1", gpus="9")
     retag(world, "job1", gpus="0")
@@ -64,7 +65,7 @@ def test_other_pools_are_decided_anew() -> None:
     assert (after.gpus, after.tenant, after.whole_because) == (0, "", ("no_nodes",))
     retag(world, "job1", pools="q,p")
     again = world.job("job1")
-    assert (again.gpus, again.tenant, again.whole_because) == (2, before.tenant, ())
+    assert (again.gpus, again.tenant, again.whole_because) == (2 * WHOLE, before.tenant, ())
 
 
 def test_another_setting_leaves_it() -> None:
@@ -72,7 +73,7 @@ def test_another_setting_leaves_it() -> None:
     before = world.job("job1")
     retag(world, "job1", priority="7", literal_paths="true")
     after = world.job("job1")
-    assert (after.gpus, after.tenant, after.literal_paths) == (2, before.tenant, True)
+    assert (after.gpus, after.tenant, after.literal_paths) == (2 * WHOLE, before.tenant, True)
 
 
 def test_a_running_job_keeps_its_gpus() -> None:

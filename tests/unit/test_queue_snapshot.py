@@ -37,12 +37,12 @@ MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
     "submitter", "digest", "version", "depends_on", "followed", "metrics",
-    "literal_paths", "whole_because",
+    "literal_paths", "whole_because", "shared_faults",
 }  # fmt: skip
 """Fields of a job that no decision of the policy rests on."""
 NOT_TOLD_OF_ATTEMPTS = {
     "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
-    "message", "artifact", "checkpoints", "node_share",
+    "message", "artifact", "checkpoints", "node_share", "gpu_bound",
 }  # fmt: skip
 """Fields of an attempt that has ended, and what nobody else may know."""
 
@@ -123,7 +123,7 @@ JOB = Job(
     preemptible=False,
     min_runtime=1_500,
     retries=2,
-    gpus=2,
+    gpus=25,
     tenant="a1b2",
     longest_attempt=60_000,
     project="team",
@@ -163,6 +163,7 @@ JOB = Job(
         node_generation=3,
         gpu_ids=(0, 2),
         node_gpus=8,
+        gpu_part=25,
         waiting_since=11,
         created=True,
         probes=True,

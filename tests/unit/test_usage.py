@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Beneficiary
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
@@ -148,8 +149,8 @@ def test_an_attempt_from_before_parts_were_recorded_counts_in_its_first_pool():
     assert use_of(job, job.attempt).held == (PartUse("p5", "ml.p5.48xlarge", 4),)
 
 
-def started_on_a_node(pool: Pool, contents: Demand, *gpu_ids: int) -> AttemptUse:
-    """What a job uses that starts on these GPUs of a node."""
+def started_on_a_node(pool: Pool, contents: Demand, *gpu_ids: int, part: int = 0) -> AttemptUse:
+    """What a job uses that starts on these GPUs of a node, or on a part of one."""
     node = Node(
         name="n1",
         pool="p5",
@@ -161,7 +162,7 @@ def started_on_a_node(pool: Pool, contents: Demand, *gpu_ids: int) -> AttemptUse
         token="",
         started_at=NOW,
     )
-    job = a_job(gpus=len(gpu_ids), tenant="t")
+    job = a_job(gpus=part or WHOLE * len(gpu_ids), tenant="t")
     start = Start(job=job, pool="p5", node=node, gpu_ids=gpu_ids)
     ((_, after),) = steps(start, {"p5": pool}, NOW)
     assert after.attempt
@@ -180,6 +181,15 @@ def test_an_attempt_on_a_node_uses_its_part_of_the_slot():
     (amounts,) = totals.values()
     assert amounts.attempts == 8
     assert abs(amounts.slot_ms - 1001) < 8
+
+
+def test_a_part_of_a_gpu_uses_that_part_of_the_slot():
+    use = started_on_a_node(POOL, Demand(gpus=8), 3, part=25)
+    assert use.part_of_slot == (25, 800)
+    totals: Totals = {}
+    add_attempt(totals, use, Window(start=NOW, end=NOW + DAY), until=NOW + 3_200_000)
+    (amounts,) = totals.values()
+    assert amounts.slot_ms == 100_000
 
 
 def test_a_node_says_how_many_gpus_it_has_else_its_pool_does():

@@ -40,6 +40,12 @@ test("the page links jobs, and names none that the caller may not see", async ()
   expect(within(shown).getByText(/waits for 2 GPUs/)).toBeTruthy();
 });
 
+test("a part of a GPU says what holds its job to it", async () => {
+  answers([node({ gpus: 1, free: [], jobs: [{ ...on("a", 0), gpu_bound: "mps" }] })]);
+  render(<Nodes pace={3} />);
+  expect((await screen.findByRole("listitem")).textContent).toBe("GPU 0 a by MPS");
+});
+
 test("a queue without nodes says when one comes", async () => {
   answers([]);
   render(<Nodes pace={3} />);

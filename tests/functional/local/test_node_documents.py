@@ -11,6 +11,7 @@ from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.nodes.documents import S3NodeDocuments
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.demand import Demand
@@ -57,7 +58,7 @@ class Queue:
 
     def start(self, name: str, source: str, *gpus: int) -> None:
         request = attempt(self.account, name, source).request
-        job = a_job(name, gpus=len(gpus), tenant=TENANT, checkpoints=True)
+        job = a_job(name, gpus=WHOLE * len(gpus), tenant=TENANT, checkpoints=True)
         stored = self.store.jobs.submit(job, request)
         self.effects.carry_out(commit(self.store, coming(stored, self.node, *gpus)))
 

@@ -23,7 +23,7 @@ def a_node(name: str = "node-1", pool: str = "p5", **fields) -> NodeView:
         "free": [3, 4, 5, 6, 7],
         "jobs": [
             NodeJobView(name="a", state="running", gpus=2, gpu_ids=[0, 1]),
-            NodeJobView(name="", state="running", gpus=1, gpu_ids=[2]),
+            NodeJobView(name="", state="running", gpus=1, gpu_ids=[2], gpu_bound="mps"),
         ],
         "owed": [NodeJobView(name="c", state="pending", gpus=6)],
         "training_job": "slotq-p5-node-1",
@@ -38,7 +38,7 @@ def test_the_nodes_and_who_is_on_them(slotq, queue):
     done = slotq("nodes")
     assert done.exit_code == ExitCode.OK, done.output
     first, second = done.stdout.splitlines()[-2:]
-    assert "a (0, 1), (another's) (2); c waits for 6" in first
+    assert "a (0, 1), (another's) (2; mps); c waits for 6" in first
     assert first.split()[:3] == ["p5", "node-1", "ready"]
     assert second.split()[:5] == ["p4", "node-2", "starting", "8", "8"]
     only = json.loads(slotq("nodes", "--pool", "p4", "--json").stdout)
@@ -105,3 +105,9 @@ def test_a_job_says_where_it_runs_and_why_not_on_a_node(slotq, queue):
     assert "node         node-1, GPUs 0, 2 and 3" in explanation(on_node)
     assert text in " ".join(slotq("show", "job2").stdout.split())
     assert text in slotq("why", "job2").stdout
+
+
+@pytest.mark.parametrize(("bound", "text"), [("mps", "by MPS"), ("framework", "its framework")])
+def test_a_job_says_what_holds_it_to_its_part_of_a_gpu(slotq, queue, bound, text):
+    queue.script(job_view("job1", "running", pool="p5", node="node-1", gpus=1, gpu_bound=bound))
+    assert text in slotq("show", "job1").stdout

@@ -38,17 +38,18 @@ def test_what_the_queue_says_counts_most(machine: Path) -> None:
 
 def test_pretended_gpus_are_each_nodes_own(machine: Path) -> None:
     gpus = NodeGpus(8)
-    assert [gpus.take(name, request()) for name in ("one", "two")] == ["pretend:8"] * 2
+    assert [gpus.take(name, request()) for name in ("one", "two")] == ["pretend:8x22528"] * 2
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"), [("ml.g5.12xlarge", 4), ("ml.m5.large", 0), ("ml.future", 0)]
+    ("kind", "pretended"),
+    [("ml.g5.12xlarge", "4x22528"), ("ml.m5.large", "0x16384"), ("ml.future", "0x16384")],
 )
 def test_a_machine_without_gpus_pretends_those_of_the_instance_type(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, count: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, pretended: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert NodeGpus().take("one", request(kind)) == f"pretend:{count}"
+    assert NodeGpus().take("one", request(kind)) == f"pretend:{pretended}"
 
 
 def test_a_gpu_of_this_machine_is_of_one_node_at_a_time(machine: Path) -> None:

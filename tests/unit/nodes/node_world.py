@@ -8,6 +8,7 @@ from typing import Any
 
 from slotq.local.training.virtual_runner import Work
 from slotq_core.errors import Unavailable
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
@@ -128,7 +129,7 @@ class NodeWorld(QueueWorld):
     def asks(self, name: str, gpus: int = 1, *, tenant: str = TENANT, **fields: Any) -> Job:
         """Submit a job that asks for GPUs of a node."""
         job = self.submit(name, **fields).job
-        after = replace(job, gpus=gpus, tenant=tenant)
+        after = replace(job, gpus=WHOLE * gpus, tenant=tenant)
         (job,) = self.store.decisions.commit([Change(before=job, after=after)])
         return job
 

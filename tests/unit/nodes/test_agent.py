@@ -725,13 +725,13 @@ def test_a_start_that_the_node_cannot_carry_out_ends_that_attempt_alone(
 ) -> None:
     node = make_node(tmp_path)
     node.link.start = fails
-    open_before = len(os.listdir("/proc/self/fd"))
+    open_before = len([*Path("/proc/self/fd").iterdir()])
     algorithm = {"ContainerEntrypoint": ["true"], "MetricDefinitions": metrics}
     job = job_of(node, AlgorithmSpecification=algorithm)
     job.run()
     assert (job.state, job.why, job.is_removed) == ("failed", "node", True)
     assert "No space left" in job.failure
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert len([*Path("/proc/self/fd").iterdir()]) == open_before
 
 
 def test_a_fault_of_the_agent_after_the_start_kills_that_job_alone(

@@ -153,7 +153,7 @@ def test_a_job_whose_node_is_not_ready_waits_with_a_claim_and_starts_there():
     world = NodeWorld()
     world.starts()
     claim = world.job("job1").claim
-    assert (claim.pool, claim.node, claim.amount) == ("p", "node-1", Demand(gpus=1))
+    assert (claim.pool, claim.node, claim.gpu_ids) == ("p", "node-1", (0,))
     world.deliver()
     world.report(world.node())
     world.changed(world.node(), state=NodeState.READY)

@@ -8,12 +8,21 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import Conflict, Unavailable
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import MOST_JOBS, NodeState
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.wire.nodes.documents import GRACE, LARGEST_ORDERS
-from tests.contract.keeping_nodes import TENANT, becoming, changed, ending_node, ready
+from tests.contract.keeping_nodes import (
+    TENANT,
+    becoming,
+    changed,
+    coming,
+    ending_node,
+    ready,
+    waits_for_gpus,
+)
 from tests.contract.worlds import REQUEST, a_job, commit, completing
 from tests.unit.nodes.queue_of_nodes import QueueOfNodes
 
@@ -33,6 +42,17 @@ def test_an_attempt_is_ordered_with_what_it_needs() -> None:
     assert (order.stop, order.suspend) == (False, None)
     assert order.request == {"HyperParameters": REQUEST["HyperParameters"]}
     assert queue.attempt("one").created
+
+
+def test_an_order_names_the_part_of_the_gpu_and_as_many_cpus() -> None:
+    queue = QueueOfNodes()
+    queue.start("whole", 0)
+    job = waits_for_gpus(queue.store, "part")
+    queue.effects.carry_out(commit(queue.store, coming(job, queue.node, 3, part=25)))
+    part, whole = queue.orders().attempts
+    assert queue.now().contents["vcpus"] == 96
+    assert (part.gpus, part.gpu_part, part.cpus) == ((3,), 25, 3)
+    assert (whole.gpus, whole.gpu_part, whole.cpus) == ((0,), None, None)
 
 
 def test_a_pool_without_a_grace_has_that_of_nodes() -> None:
@@ -257,7 +277,7 @@ def test_a_node_without_users_takes_the_jobs_of_one_person() -> None:
 def submitted(queue: QueueOfNodes, name: str, value: str, gpu: int) -> None:
     """Start a job with as many and as long hyperparameters as SageMaker takes, of this text."""
     values = {f"{n:0>256}": (value * 2500)[:2500] for n in range(100)}
-    fields = {"gpus": 1, "tenant": TENANT}
+    fields = {"gpus": WHOLE, "tenant": TENANT}
     job = queue.store.jobs.submit(a_job(name, **fields), {"HyperParameters": values})
     queue.effects.carry_out(queue.admit_again(job, gpu))
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import Unavailable
-from slotq_core.model.attempts import AttemptOutcome, StopCause
+from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Claim, JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.operations.nodes.reports import Taken
-from slotq_core.ports.stored import Finding
+from slotq_core.ports.stored import Change, Finding
 from slotq_core.wire.nodes.documents import (
     LARGEST_REPORT,
     AttemptPhase,
@@ -21,6 +21,7 @@ from slotq_core.wire.nodes.documents import (
     ReportedAttempt,
     written_report,
 )
+from slotq_core.wire.views.jobs import job_view
 from tests.contract.keeping_nodes import (
     becoming,
     changed,
@@ -28,7 +29,7 @@ from tests.contract.keeping_nodes import (
     ready,
     waits_for_gpus,
 )
-from tests.contract.worlds import NOW
+from tests.contract.worlds import NOW, commit
 from tests.unit.nodes.queue_of_nodes import QueueOfNodes
 
 S, P, W, X = JobState, AttemptPhase, EndReason, AttemptOutcome
@@ -73,6 +74,35 @@ def test_a_node_without_its_gpus_is_not_ready() -> None:
     (finding,) = queue.settle().findings
     assert "finds no GPUs" in finding.text
     assert queue.now().state is NodeState.STARTING
+
+
+@pytest.mark.parametrize(
+    ("found", "causes"),
+    [(4, ("few_gpus p5 4",)), (8, ())],
+)
+def test_no_node_after_another_starts_for_a_job_that_none_can_hold(
+    found: int, causes: tuple[str, ...]
+) -> None:
+    queue = QueueOfNodes(is_ready=False)
+    job = waits_for_gpus(queue.store, queue.node.started_for, 8)
+    claim = Claim(pool="p5", node=queue.node.name, amount=Demand(gpus=8), since=NOW)
+    commit(queue.store, Change(before=job, after=replace(job, claim=claim)))
+    queue.agent.gpus = found
+    queue.settle()
+    node, job = queue.now(), queue.job(job.name)
+    assert (node.state, node.contents["gpus"]) == (NodeState.READY, found)
+    assert job.whole_because == causes
+    assert (job.gpus, job.tenant, job.claim) == (
+        (0, "", None) if causes else (800, node.tenant, claim)
+    )
+
+
+def test_a_small_node_changes_no_job_that_waits_elsewhere() -> None:
+    queue = QueueOfNodes(is_ready=False)
+    job = waits_for_gpus(queue.store, queue.node.started_for, 8)
+    queue.agent.gpus = 4
+    queue.settle()
+    assert queue.job(job.name) == job
 
 
 def test_a_node_that_leaves_drains() -> None:
@@ -160,6 +190,9 @@ ENDS: list[tuple[dict[str, Any], StopCause | None, tuple[JobState, AttemptOutcom
     ({"state": P.STOPPED, "why": W.NODE}, None, (S.BACKOFF, X.FAULT)),
     ({"state": P.STOPPED, "why": W.NODE}, StopCause.CANCELLED, (S.CANCELLED, X.CANCELLED)),
     ({"state": P.STOPPED}, None, (S.BACKOFF, X.FAULT)),
+    ({"state": P.FAILED, "why": W.SHARED_FAULT}, None, (S.BACKOFF, X.FAULT)),
+    ({"state": P.FAILED, "why": W.SHARED_FAULT}, StopCause.EVICTED, (S.PREEMPTED, X.EVICTED)),
+    ({"state": P.FAILED, "why": W.SHARED_FAULT}, StopCause.CANCELLED, (S.CANCELLED, X.CANCELLED)),
 ]
 
 
@@ -178,6 +211,39 @@ def test_how_an_attempt_ends(
     assert queue.settle().calls_for_pass
     assert ended(queue, "one") == expected
     assert queue.store.nodes.jobs(queue.node) == {}
+
+
+def test_a_fault_of_a_shared_gpu_is_named_and_uses_no_retry() -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0, retries=2)
+    queue.settle()
+    said = "a fatal fault on GPU 0, of one of the jobs that share it, ended this one"
+    queue.agent.end("one", P.FAILED, why=W.SHARED_FAULT, failure=said, exit=1)
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    job, (attempt,) = found
+    assert (job.state, job.cause, job.retries) == (S.BACKOFF, "shared_fault", 2)
+    assert job.message == attempt.message == f"node n1: {said}"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_bounds_a_part_of_a_gpu_is_kept_with_the_attempt(is_late: bool) -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.agent.read()
+    queue.agent.attempts["one"] = replace(queue.agent.attempts["one"], gpu_bound=GpuBound.MPS)
+    if not is_late:
+        queue.settle()
+        assert queue.attempt("one").gpu_bound is GpuBound.MPS
+        assert job_view(queue.job("one")).gpu_bound == "mps"
+    queue.agent.end("one", P.COMPLETED)
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    assert found[1][0].gpu_bound is GpuBound.MPS
+    view = job_view(found[0], attempts=found[1])
+    assert (view.gpu_bound, view.attempts[0].gpu_bound) == ("none", "mps")
 
 
 def test_a_script_that_ends_while_it_is_saved_still_runs() -> None:

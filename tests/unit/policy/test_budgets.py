@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
@@ -71,7 +72,7 @@ def on_a_node(job: Job, gpus: int, of: int) -> Job:
     """The running job with GPUs of a node in place of a slot."""
     ids = tuple(range(gpus))
     attempt = replace(job.attempt, node="n1", node_generation=1, gpu_ids=ids, node_gpus=of)
-    return replace(job, attempt=attempt, gpus=gpus, tenant="t")
+    return replace(job, attempt=attempt, gpus=WHOLE * gpus, tenant="t")
 
 
 def world(

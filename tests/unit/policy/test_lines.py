@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 
 import pytest
@@ -71,7 +72,7 @@ OTHERWISE: dict[str, object] = {
     "digest": "x",
     "metrics": (("loss", 0.5),),
     "version": 1,
-    "gpus": 2,
+    "gpus": 200,
     "tenant": "a1b2",
     "longest_attempt": 1,
     "literal_paths": True,
@@ -111,7 +112,7 @@ def test_the_longest_session_fits_into_a_lines_key():
     pools = tuple(f"pool-{number:02}" for number in range(MAX_POOLS_PER_JOB))
     wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
     wide = replace(wide, line_by_user=True, priority_class="C" * 63, refused_in=pools)
-    wide = replace(wide, gpus=16, tenant="a" * 16, longest_attempt=28 * 86_400_000)
+    wide = replace(wide, gpus=95, tenant="a" * 16, longest_attempt=28 * 86_400_000)
     key = Line.of(wide, by_user=True).key
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
@@ -129,8 +130,8 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"line_by_user": True, "priority_class": "HIGH"},
         {"line_by_user": True, "person": "ann", "role": "arn", "priority_class": "HIGH"},
         {"refused_in": ("p",)},
-        {"gpus": 2, "tenant": "a1b2"},
-        {"gpus": 2, "tenant": "a1b2", "longest_attempt": 60_000},
+        {"gpus": 200, "tenant": "a1b2"},
+        {"gpus": 25, "tenant": "a1b2", "longest_attempt": 60_000},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
     ],
 )
@@ -140,9 +141,11 @@ def test_a_lines_key_is_read_back(fields: dict[str, object]):
     assert Line.parse(line.key).key == line.key
 
 
-def test_a_stand_in_fits_the_same_nodes_as_the_jobs_of_its_line():
-    line = Line.of(replace(JOB, gpus=2, tenant="a1b2", longest_attempt=60_000))
-    assert Line.of(stand_in(line, 1, entry_time=0)) == line
+@pytest.mark.parametrize(("gpus", "written"), [(25, 0.25), (50, 0.5), (200, 2)])
+def test_a_stand_in_fits_the_same_nodes_as_the_jobs_of_its_line(gpus: int, written: float):
+    line = Line.of(replace(JOB, gpus=gpus, tenant="a1b2", longest_attempt=60_000))
+    assert Line.of(stand_in(line, 1, entry_time=0)) == line == Line.parse(line.key)
+    assert json.loads(line.key)[-3] == written  # Also as versions before parts of GPUs wrote it.
 
 
 def test_a_line_is_in_policy_order():

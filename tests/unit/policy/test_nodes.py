@@ -22,7 +22,7 @@ from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.lifecycle.pool_health import LONGEST_WITHOUT_NODES
-from slotq_core.policy.plan import DropClaim, EndNode, Evict, Plan, Start, StartNode
+from slotq_core.policy.plan import DropClaim, EndNode, Evict, Move, Plan, Start, StartNode
 from slotq_core.policy.state.nodes.node_requests import instances
 from slotq_core.timestamps import FAR_OFF, iso
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
@@ -98,6 +98,11 @@ def _said(decision: object) -> str:
             whole = "".join(f" with {each.name}" for each in nodes)
             names = " ".join(victim.name for victim in victims)
             return f"evict {names} for {job.name} at {claim.node or claim.pool}{whole}"
+        case Move(beneficiary=job, moved=moved, claim=claim, nodes=nodes):
+            whole = "".join(f" with {each.name}" for each in nodes)
+            assert all(to.moved and to.pool == claim.pool for _, to in moved)
+            to = " ".join(f"{mover.name} to {owed.node}" for mover, owed in moved)
+            return f"move {to} for {job.name} at {claim.node or claim.pool}{whole}"
         case DropClaim(job=job):
             return f"drop {job.name}"
     return type(decision).__name__
@@ -145,7 +150,44 @@ NO_QUOTA = {EVERYWHERE: Demand()}
 LOW = on(runs("low"))
 FULL = tuple(on(runs(f"r{n}"), first=n) for n in range(4))
 
+OF_A = (on(runs("a", project="alpha")),)
+TWO = (quota("alpha", 1), quota("beta", 1))
+SHARED = NodeRules(gpus=4, keep=60_000, shared=True)
+
 CASES = [
+    Case(
+        sentence="where nodes are shared, jobs of one tenant in two projects share one",
+        pools=(nodes_pool(rules=SHARED),),
+        projects=TWO,
+        nodes=(node(),),
+        active=OF_A,
+        waiting=(asks("b", project="beta"),),
+        decided=["start b on n1 1"],
+    ),
+    Case(
+        sentence="once they are not shared any more, no job joins those of another project",
+        projects=TWO,
+        nodes=(node(),),
+        active=OF_A,
+        waiting=(asks("b", project="beta"),),
+        decided=["begin node-1 for b"],
+    ),
+    Case(
+        sentence="nor by a claim from before",
+        projects=TWO,
+        nodes=(node(),),
+        active=OF_A,
+        waiting=(claims("b", 1, project="beta"),),
+        decided=["drop b"],
+    ),
+    Case(
+        sentence="nor on a node that has begun since, for another project",
+        projects=TWO,
+        nodes=(node(project="alpha"),),
+        active=OF_A,
+        waiting=(asks("b", project="beta"), asks("c", project="alpha")),
+        decided=["begin node-1 for b", "start c on n1 1"],
+    ),
     Case(
         sentence="where its image could not run a node, it takes a whole instance for a while",
         pools=(nodes_pool(health=failed("t", NOW + 5)),),

@@ -13,6 +13,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.policy.lifecycle.retry import (
     LONGEST_BACKOFF,
     LONGEST_MESSAGE,
+    SHARED_FAULTS_WITHIN,
     Ending,
     after_end,
     backoff,
@@ -47,6 +48,9 @@ TABLE = [
     (Ending.NO_CAPACITY, CANCELLED, 0, JobState.CANCELLED, AttemptOutcome.CANCELLED),
     (Ending.FAULT, BY_ITSELF, 0, JobState.BACKOFF, AttemptOutcome.FAULT),
     (Ending.FAULT, CANCELLED, 0, JobState.CANCELLED, AttemptOutcome.CANCELLED),
+    (Ending.SHARED_FAULT, BY_ITSELF, 1, JobState.BACKOFF, AttemptOutcome.FAULT),
+    (Ending.SHARED_FAULT, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
+    (Ending.SHARED_FAULT, CANCELLED, 1, JobState.CANCELLED, AttemptOutcome.CANCELLED),
 ]
 
 
@@ -106,6 +110,26 @@ def test_a_long_message_is_cut_after_its_head(ending):
 def test_a_message_that_fits_is_kept_whole():
     ended = after_end(runs("a"), Ending.FAILED, at=NOW, now=NOW, message="x" * LONGEST_MESSAGE)
     assert ended.job.message == "x" * LONGEST_MESSAGE
+
+
+HOUR = SHARED_FAULTS_WITHIN
+SHARED = [
+    # when earlier faults of shared GPUs ended attempts -> state, cause, and what is kept of them
+    ((), JobState.BACKOFF, "shared_fault", (NOW,)),
+    ((NOW - 2, NOW - 1), JobState.BACKOFF, "shared_fault", (NOW - 2, NOW - 1, NOW)),
+    ((NOW - 3, NOW - 2, NOW - 1), JobState.HELD, "shared_faults", ()),
+    ((NOW - HOUR, NOW - 2, NOW - 1), JobState.BACKOFF, "shared_fault", (NOW - 2, NOW - 1, NOW)),
+    ((NOW + 1, NOW - 2, NOW - 1), JobState.BACKOFF, "shared_fault", (NOW - 2, NOW - 1, NOW)),
+]
+
+
+@pytest.mark.parametrize(("earlier", "state", "cause", "kept"), SHARED)
+def test_the_fourth_fault_of_a_shared_gpu_within_an_hour_holds_the_job(earlier, state, cause, kept):
+    job = runs("job", retries=1, shared_faults=earlier)
+    after = after_end(job, Ending.SHARED_FAULT, at=NOW, now=NOW, message="why").job
+    assert (after.state, after.cause, after.shared_faults) == (state, cause, kept)
+    assert after.retries == 1
+    assert ("slotq release job" in after.message) == (state is JobState.HELD)
 
 
 def test_the_back_off_doubles_up_to_a_limit():

@@ -12,6 +12,7 @@ from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.whatif import ForecastInput, forecast
 from slotq.simulate.whatif.forecast import NODE_START, Runtimes
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
@@ -162,7 +163,7 @@ def waits_for_gpus(name: str, gpus: int) -> Job:
         entry_time=BEGIN - 60_000 + ord(name),
         demand=Demand(slots=1),
         pools=("p",),
-        gpus=gpus,
+        gpus=WHOLE * gpus,
         tenant="t",
     )
 

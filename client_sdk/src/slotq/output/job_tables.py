@@ -14,6 +14,7 @@ from slotq.jobs.follow import place_text, status_line
 from slotq.jobs.notices import one_line
 from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
+from slotq_core.model.attempts import GpuBound
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
@@ -63,6 +64,7 @@ def job_page(job: JobView) -> RenderableType:
         ("runs in", job.pool or ""),
         ("GPUs", units(job.gpus, "GPUs") if job.gpus else ""),
         ("node", node_text(job)),
+        ("GPU bound", GPU_BOUNDS.get(GpuBound(job.gpu_bound), "")),
         ("whole instance", one_line(job.whole.text) if job.whole else ""),
         ("literal paths", "yes" if job.literal_paths else ""),
         ("preemptible", "yes" if job.preemptible else "no"),
@@ -84,6 +86,13 @@ def job_page(job: JobView) -> RenderableType:
     for warning in job.warnings:
         facts.add_row(Text("warning", style="bold yellow"), one_line(warning))
     return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
+
+
+GPU_BOUNDS = {
+    GpuBound.MPS: "memory and compute of each process, by MPS",
+    GpuBound.FRAMEWORK: "memory of each process, by a cap of its framework",
+}
+"""What holds a job to its part of a GPU, for people."""
 
 
 def node_text(job: JobView) -> str:

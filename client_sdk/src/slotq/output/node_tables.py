@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from slotq.output.job_tables import columns, moment
+from slotq_core.model.attempts import GpuBound
 from slotq_core.model.nodes import NodeState
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def jobs_text(node: NodeView) -> str:
 
 def _gpus(job: NodeJobView) -> str:
     part = f"{job.gpus:.2f} of " if 0 < job.gpus < 1 else ""
-    return f"{part}{', '.join(map(str, job.gpu_ids))}" if job.gpu_ids else "none"
+    bound = "" if job.gpu_bound == GpuBound.NONE else f"; {job.gpu_bound}"
+    return f"{part}{', '.join(map(str, job.gpu_ids))}{bound}" if job.gpu_ids else "none"
 
 
 def _name(job: NodeJobView) -> str:

@@ -46,8 +46,15 @@ function OneNode({ node }: { node: KeptNode }) {
   );
 }
 
-const Name = ({ job }: { job: JobOnNode }) =>
-  job.name ? <Link href={ofJob(job.name)}>{job.name}</Link> : <span>another's job</span>;
+const Name = ({ job }: { job: JobOnNode }) => (
+  <>
+    {job.name ? <Link href={ofJob(job.name)}>{job.name}</Link> : <span>another's job</span>}
+    {BOUNDS[job.gpu_bound ?? ""] && <small> {BOUNDS[job.gpu_bound ?? ""]}</small>}
+  </>
+);
+
+/** What holds a job to its part of a GPU. */
+const BOUNDS: Record<string, string> = { mps: "by MPS", framework: "by its framework" };
 
 /** Who has each GPU, by its index; null: nobody. */
 export function cellsOf(node: KeptNode): (JobOnNode | null)[] {

@@ -23,6 +23,8 @@ NAME = "SLOTQ_NODE"
 _GPUS = "SLOTQ_NODE_GPUS"
 _NVIDIA_SMI = ("nvidia-smi", "--query-gpu=index", "--format=csv,noheader")
 _PATIENCE = 60.0
+_PRETENDED_MIB = 16 * 1024
+"""The memory of a pretended GPU on an instance type without GPUs."""
 
 
 def is_node(request: Mapping[str, Any]) -> bool:
@@ -44,17 +46,17 @@ class NodeGpus:
 
     def take(self, training_job: str, request: Mapping[str, Any]) -> str:
         """Take a node's GPUs, in the form that the agent reads (SLOTQ_NODE_GPUS): names, or
-        `pretend:N`. Raises JobInputError if too few are free."""
+        `pretend:NxMIB`. Raises JobInputError if too few are free."""
         if asked := (request.get("Environment") or {}).get(_GPUS):
             return str(asked)
-        if self._pretended is not None:
-            return f"pretend:{self._pretended}"
         kind = str(request["ResourceConfig"].get("InstanceType", ""))
+        if self._pretended is not None:
+            return f"pretend:{self._pretended}x{_memory_mib(kind)}"
         with self._lock:
             if self._real is None:
                 self._real = _gpus_of_machine()
             if not self._real:
-                return f"pretend:{_count(kind)}"
+                return f"pretend:{_count(kind)}x{_memory_mib(kind)}"
             return ",".join(self._take_real(training_job, kind, self._real))
 
     def give_back(self, training_job: str) -> None:
@@ -77,6 +79,11 @@ class NodeGpus:
 def _count(kind: str) -> int:
     """The GPUs of an instance type; 0 for an unknown one."""
     return CONTENTS[kind][0] if kind in CONTENTS else 0
+
+
+def _memory_mib(kind: str) -> int:
+    """The memory of a pretended GPU: as the instance type's have it."""
+    return 1024 * (CONTENTS[kind][3] if kind in CONTENTS else 0) or _PRETENDED_MIB
 
 
 def _gpus_of_machine() -> list[str]:

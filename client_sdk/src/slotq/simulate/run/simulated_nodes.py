@@ -13,7 +13,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
-from slotq_core.policy.plan import Decision, EndNode, Evict, StartNode
+from slotq_core.policy.plan import Decision, EndNode, Evict, Move, StartNode
 
 
 class SimulatedNodes:
@@ -43,7 +43,7 @@ class SimulatedNodes:
         """Start and end nodes as decided. Return the node that starts, if one does."""
         if isinstance(decision, StartNode):
             return self._begin(decision, pools[decision.pool], now)
-        ended = decision.nodes if isinstance(decision, Evict) else ()
+        ended = decision.nodes if isinstance(decision, Evict | Move) else ()
         for node in (decision.node,) if isinstance(decision, EndNode) else ended:
             self._change(node, state=NodeState.DRAINING)
         return None

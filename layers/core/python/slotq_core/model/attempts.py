@@ -95,6 +95,17 @@ class AttemptOutcome(StrEnum):
     """The project's rules forbade the start. Nothing was started, and the job is held."""
 
 
+class GpuBound(StrEnum):
+    """What holds an attempt to its part of a GPU."""
+
+    MPS = "mps"
+    """NVIDIA's Multi-Process Service: memory and compute of each process."""
+    FRAMEWORK = "framework"
+    """A cap that torch, TensorFlow or JAX sets itself: memory of each process."""
+    NONE = "none"
+    """It has whole GPUs, or has not begun yet."""
+
+
 PartOfSlot = tuple[int, ...]
 """A part of a slot as two numbers: one GPU of eight is (1, 8). Empty: the whole slot."""
 
@@ -135,6 +146,8 @@ class Attempt:
     node_share: Demand = field(default_factory=Demand)
     """What else of the node's contents the attempt holds: CPUs and memory, where the job asks for
     them."""
+    gpu_bound: GpuBound = GpuBound.NONE
+    """What holds the attempt to its part of a GPU, as its node says."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False

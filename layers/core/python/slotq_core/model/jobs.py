@@ -231,6 +231,8 @@ class Job(JobSettings):
     """The pools among `refused_in` where that quota was 0."""
     releases: tuple[Moment, ...] = ()
     """When attempts lately released their slots without being asked (ms)."""
+    shared_faults: tuple[Moment, ...] = ()
+    """When a fault that the jobs of one GPU share lately ended attempts (ms)."""
     ran: Duration = 0
     """Total running time of the ended attempts (ms)."""
     reports: bool = False

@@ -29,6 +29,10 @@ class NodeState(StrEnum):
     """The queue has ordered the agent to leave, or SageMaker to stop the training job."""
 
 
+OF_PROJECT = "-"
+"""What stands before the project in a tenant, unless jobs of all projects are of the tenant."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """One instance of a pool that stays when a job ends: a training job of the queue's own."""

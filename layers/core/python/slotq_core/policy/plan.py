@@ -96,12 +96,14 @@ class Evict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """Stop the moved jobs, each with a claim in its destination pool, and give the beneficiary a
-    claim to what it needs."""
+    """Stop the moved jobs, each with a claim to its destination, a pool or a node, and give the
+    beneficiary a claim to what it needs."""
 
     beneficiary: Job
     moved: tuple[tuple[Job, Claim], ...]
     claim: Claim
+    nodes: tuple[Node, ...] = ()
+    """The nodes whose jobs all move: they end with these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,7 +219,7 @@ def nodes_in(decision: Decision) -> tuple[tuple[str, str], ...]:
             return ((pool, name),)
         case EndNode(node=node):
             return ((node.pool, node.name),)
-        case Evict(nodes=nodes):
+        case Evict(nodes=nodes) | Move(nodes=nodes):
             return tuple((node.pool, node.name) for node in nodes)
     return ()
 

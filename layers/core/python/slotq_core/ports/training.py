@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind, ServiceQuota
@@ -144,6 +144,9 @@ class Observation:
     RELEASED or FAIL."""
     max_runtime: bool = False
     """The training job reached its maximum runtime. The job ends, whatever retries are left."""
+    shared_fault: bool = False
+    """A fatal fault on a GPU of which several jobs have parts ended the attempt."""
+    gpu_bound: GpuBound = GpuBound.NONE
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
     quota: ServiceQuota | None = None

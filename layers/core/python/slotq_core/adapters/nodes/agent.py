@@ -27,6 +27,7 @@ surroundings  the variables and files that a job finds, as SageMaker lays them o
 output        log lines, metrics, failures
 checkpoints   to S3 and back
 job           one attempt, from download to upload
+parts         what holds a job to its part of a GPU: MPS, or a cap of its framework
 machine       what jobs share: GPUs, CPUs, users
 node          orders become jobs, jobs become a report
 """
@@ -111,6 +112,10 @@ class Order:
         self.job = str(document["job"])
         self.number = int(document["number"])
         self.gpus = tuple(int(index) for index in document.get("gpus") or ())
+        self.gpu_part = _optional(document.get("gpu_part"))
+        """Hundredths of its one GPU; None: whole GPUs."""
+        if self.gpu_part is not None and not (0 < self.gpu_part < 100 and len(self.gpus) == 1):
+            raise ValueError("no part of one GPU")
         self.cpus = _optional(document.get("cpus"))
         self.memory_mib = _optional(document.get("memory_mib"))
         self.grace = max(0.0, float(document.get("grace_s", 5)))
@@ -183,6 +188,8 @@ class Settings:
         self.bucket, self.prefix = split(environ["SLOTQ_NODE_FOLDER"].rstrip("/") + "/")
         self.route = environ.get("SLOTQ_NODE_ROUTE", "")
         self.gpus = environ.get("SLOTQ_NODE_GPUS", "")
+        self.is_shared = environ.get("SLOTQ_NODE_SHARED") == "1"
+        """Whether jobs of several projects run here."""
         self.lease = float(environ.get("SLOTQ_NODE_LEASE") or 180)
         self.base = Path(environ.get("SLOTQ_NODE_BASE") or "/opt/ml").resolve()
         own = "slotq-" + self.node
@@ -801,6 +808,9 @@ class Tree:
 
     def files(self, folder: Path) -> list[tuple[str, Path]]:
         """The files below a folder, by name: regular ones, and links to such ones of the job."""
+        with contextlib.suppress(RuntimeError):  # A loop of links, which is no folder.
+            if self._root not in folder.resolve().parents:
+                return []
         found = []
         for path in no_folders(folder):
             with contextlib.suppress(OSError, RuntimeError):
@@ -1269,6 +1279,14 @@ class Place:
             raise JobFault(f"'{seen}': a job on a node has folders below /opt/ml only")
         return inside(self.base, seen[len("/opt/ml") :])
 
+    def write_cap(self) -> str:
+        """Write the framework's cap. Returns the folder for PYTHONPATH."""
+        path = self.root / "cap/sitecustomize.py"
+        make_folder(path.parent, None, 0o755)
+        path.write_text(FRAMEWORK_CAP)
+        path.chmod(0o644)
+        return str(path.parent)
+
     def write_config(self, name: str, document: Mapping[str, Any]) -> None:
         path = self.base / "input/config" / (name + ".json")
         path.write_text(json.dumps(document))
@@ -1327,8 +1345,9 @@ class Surroundings:
         self._place.write_config("resourceconfig", self._resources)
         self._place.write_config("inputdataconfig", self._channels)
 
-    def variables(self, checkpoints: str, folder: Path) -> dict[str, str]:
-        """The job's whole environment. `checkpoints` is their URI."""
+    def variables(self, checkpoints: str, folder: Path, part: Mapping[str, str]) -> dict[str, str]:
+        """The job's whole environment. `checkpoints` is their URI, `part` what its part of a GPU
+        adds."""
         place, order = self._place, self._order
         threads = str(max(1, self._cpus))
         asked = order.request.get("Environment") or {}
@@ -1355,6 +1374,10 @@ class Surroundings:
             "TRAINING_JOB_NAME": order.attempt,
             "TRAINING_JOB_ARN": self._settings.arn.rpartition("/")[0] + "/" + order.attempt,
         }
+        if "PYTHONPATH" in part and variables.get("PYTHONPATH"):
+            behind = os.pathsep + variables["PYTHONPATH"]
+            part = {**part, "PYTHONPATH": part["PYTHONPATH"] + behind}
+        variables.update(part)
         path = variables.get("PATH", os.defpath)
         variables["PATH"] = os.pathsep.join([path, str(place.home / ".local/bin")])
         return {name: text for name, text in variables.items() if _is_variable(name, text)}
@@ -1821,6 +1844,11 @@ class Job:
         self.failure = self.why = self.artifact = ""
         self.metrics: dict[str, float] = {}
         self.pid: int | None = None
+        self.bound = NONE
+        """What holds it to its part of a GPU."""
+        self.mps: Mps | None = None
+        self._is_hit = False
+        """Whether a fault that the jobs of its GPU share has ended it."""
         self.is_removed = False
         """Whether nothing is left of it on the disk."""
         self._uid = node.machine.new_uid()
@@ -1882,6 +1910,7 @@ class Job:
         try:
             process, output = self._start()
             self._watch(process)
+            self._is_hit = self._was_hit(process, output)
             self._node.machine.give_back(self)  # Another job may start while this one is saved.
             with contextlib.closing(output):
                 state, failure = self._finish(process, output)
@@ -1920,11 +1949,12 @@ class Job:
             self._node.machine.wait_for_literal(self)
             command, surroundings = self._prepare()
             self._cpus = self._node.machine.wait_for_gpus(self)
+            part = self._bind()
             folder = self._folder()
             spec = {
                 "command": command[0],
                 "folder": str(command[1]),
-                "environment": surroundings.variables(self.checkpoints, folder),
+                "environment": surroundings.variables(self.checkpoints, folder, part),
                 "memory_mib": self.order.memory_mib,
                 **self._limits(self._uid),
             }
@@ -1974,6 +2004,13 @@ class Job:
         if self._asked_at is not None:
             raise Withdrawn
 
+    def _bind(self) -> dict[str, str]:
+        """Hold the job to its part of a GPU. Returns the variables for that."""
+        self.bound, self.mps, part = self._node.machine.bind(self.order)
+        if self.bound == FRAMEWORK:
+            part["PYTHONPATH"] = self._place.write_cap()
+        return part
+
     def _prepare(self) -> tuple[tuple[list[str], Path], Surroundings]:
         """Lay out everything that the script needs. Raises Withdrawn and JobFault."""
         order, place, node = self.order, self._place, self._node
@@ -1986,7 +2023,7 @@ class Job:
         self._longest = float(condition.get("MaxRuntimeInSeconds") or self._longest)
         place.make()
         gpus = [node.machine.gpu(index) for index in order.gpus]
-        cpus = order.cpus or node.machine.cpus_of(gpus)
+        cpus = order.cpus or node.machine.cpus_of(len(gpus) * (order.gpu_part or 100))
         around = Surroundings(
             order, place, node.settings, gpus=gpus, cpus=cpus, instance=node.machine.instance
         )
@@ -2084,9 +2121,20 @@ class Job:
                 self.stop("suspend")
             if self._asked_at is not None and now > self._asked_at + self.order.grace:
                 if not was_killed:
+                    if self.mps is not None and self.pid is not None:
+                        self.mps.terminate(self.pid)
                     self._node.link.tell("kill", name=self.order.attempt)
                 was_killed = True
+            if self.mps is not None:
+                self.mps.look()
         done.set()
+
+    def _was_hit(self, process: Process, output: Output) -> bool:
+        """Whether the job failed because of a fault that the jobs of its GPU share."""
+        if self.mps is None or not process.code or self.why:
+            return False
+        output.over.wait(5.0)
+        return self.mps.has_hit(self.order.attempt, output.tail())
 
     def _keep(self, done: threading.Event) -> None:
         """Upload checkpoints while the job runs."""
@@ -2117,6 +2165,8 @@ class Job:
             text = said.format(process.memory, self.order.memory_mib or 0)
         elif process.error and self.why != "lease":
             state, text = "failed", "ClientError: " + process.error
+        elif state == "failed" and self._is_hit:
+            self.why, text = "shared_fault", SHARED_FAULT.format(self.order.gpus[0])
         else:
             text = "" if state in {"completed", "stopped"} else reason(self.code, failure)
         self._kept_last.wait()
@@ -2211,23 +2261,282 @@ def _entry(tar: tarfile.TarFile, name: str, file: BinaryIO) -> tarfile.TarInfo:
     return entry
 
 
+# --- parts ---
+
+MPS, FRAMEWORK, NONE = "mps", "framework", "none"
+"""What holds a job to its part of a GPU. None: it has whole GPUs."""
+MPS_CONTROL = "nvidia-cuda-mps-control"
+SHARED_FAULT = "a fatal fault on GPU {}, of one of the jobs that share it, ended this one"
+
+FRAMEWORK_CAP = """
+# Caps the memory of torch and TensorFlow on the GPU once the script imports them.
+import importlib.machinery, importlib.util, os, sys
+
+fraction = float(os.environ.get("SLOTQ_GPU_FRACTION", 1))
+memory = int(os.environ.get("SLOTQ_GPU_MEMORY", 0)) >> 20
+
+
+def cap_torch(cuda):  # Not before the script uses CUDA: this must not initialise it.
+    cuda._lazy_call(lambda: cuda.set_per_process_memory_fraction(fraction))
+
+
+def cap_tensorflow(tensorflow):
+    config = tensorflow.config
+    gpus = config.list_physical_devices("GPU")
+    if gpus and memory:
+        limit = config.LogicalDeviceConfiguration(memory_limit=memory)
+        config.set_logical_device_configuration(gpus[0], [limit])
+        # TensorFlow refuses it beside a limit, and TF_FORCE_GPU_ALLOW_GROWTH says the same.
+        config.experimental.set_memory_growth = lambda device, enable: None
+
+
+class Caps:
+    caps = {"torch.cuda": cap_torch, "tensorflow": cap_tensorflow}
+
+    def find_spec(self, name, path=None, target=None):
+        cap = self.caps.pop(name, None)
+        if cap is None:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find and find(name, path, target)
+            if spec:
+                run = getattr(spec.loader, "exec_module", None)
+                if run:
+                    spec.loader.exec_module = lambda module: self.run(run, module, cap)
+                return spec
+
+    def run(self, run, module, cap):
+        run(module)
+        try:
+            cap(module)
+        except Exception as error:
+            print("slotq: no cap on GPU memory:", repr(error), file=sys.stderr)
+
+
+sys.meta_path.insert(0, Caps())
+
+# The sitecustomize that Python would have found without this one.
+here = os.path.dirname(os.path.abspath(__file__))
+path = [entry for entry in sys.path if os.path.abspath(entry) != here]
+spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+if spec and spec.loader:
+    sys.modules["sitecustomize"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+"""
+"""A `sitecustomize.py` for jobs with a part of a GPU."""
+
+
+class Mps:
+    """The MPS control daemon of one GPU: it runs while jobs have parts of the GPU. Thread-safe.
+
+    A fatal fault of one client ends all clients of the server, and nothing says for certain which
+    one it was. So it blames none of them.
+    """
+
+    SECONDS = 2.0
+    """How long one answer may take: a stopped client hangs the daemon."""
+    MOMENTS = 60.0
+    """How long after a fault a client may go on before it asks the GPU again."""
+    TOGETHER = 5.0
+    """How long a job that names a fault of its GPU waits for another one that does, too."""
+    _FATAL = re.compile(rb"fatal|\bFAULT\b")
+    """What the server logs of a fault."""
+    _NAMED = re.compile(
+        r"illegal (memory access|address|instruction)|misaligned address|unspecified launch failure"
+        r"|CUDA_ERROR_(ILLEGAL|MISALIGNED|LAUNCH_FAILED|MPS)|\bMPS (server|client|RPC)",
+        re.IGNORECASE,
+    )
+    """What a job prints that a fault has hit. A failed device-side assert hits its own alone."""
+
+    def __init__(self, gpu: Gpu, folder: Path, *, many_users: bool) -> None:
+        self._gpu, self._folder, self._many_users = gpu, folder, many_users
+        self._environment = {
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": gpu.uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"),
+            "CUDA_MPS_LOG_DIRECTORY": str(folder / "log"),
+        }
+        self._daemon: subprocess.Popen[bytes] | None = None
+        self._jobs: dict[str, float] = {}
+        """When each joined."""
+        self._faults: list[tuple[float, bool]] = []
+        """When, and whether even a job that was alone then is not to blame."""
+        self._named: dict[str, float] = {}
+        """When jobs named a fault."""
+        self._read = 0
+        self._news = threading.Condition()
+
+    def join(self, attempt: str) -> bool:
+        """Let a job be a client. Returns False if no daemon can be started for it."""
+        self.look()
+        with self._news:
+            is_there = self._daemon is not None or self._start()
+            if is_there:
+                self._jobs[attempt] = time.monotonic()
+            return is_there
+
+    def leave(self, attempt: str) -> None:
+        """Nothing of the job runs any more. The daemon ends with its last one."""
+        with self._news:
+            self._jobs.pop(attempt, None)
+            if not self._jobs:
+                self._end()
+
+    def variables(self, part: int, memory_mib: int) -> dict[str, str]:
+        """The variables of a client. By its UUID alone is a GPU the same before and behind the
+        daemon."""
+        return {
+            "CUDA_VISIBLE_DEVICES": self._gpu.uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": self._environment["CUDA_MPS_PIPE_DIRECTORY"],
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{self._gpu.uuid}={memory_mib}M",
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(part),
+        }
+
+    def terminate(self, keeper: int) -> None:
+        """Let the server end a job's clients, so that the kill to come meets no work of theirs on
+        the GPU. Gives up with the first answer that is late."""
+        for server in self._ask("get_server_list") or ():
+            clients = self._ask(f"get_client_list {server}") or ()
+            for pid in below(keeper):
+                if str(pid) in clients and self._ask(f"terminate_client {server} {pid}") is None:
+                    return
+
+    def look(self) -> None:
+        """Note the faults since the last look: those that the server has logged, and the daemon's
+        end."""
+        with self._news:
+            now = time.monotonic()
+            if self._FATAL.search(self._logged()):
+                self._faults.append((now, len(self._jobs) > 1))
+            if self._daemon is not None and self._daemon.poll() is not None:
+                self._faults.append((now, True))
+                self._end()
+
+    def has_hit(self, attempt: str, tail: str) -> bool:
+        """Whether a job that has failed, with this end of its output, did so by a fault that it
+        shares: there was one moments ago, and the job was not alone or came later; or it and
+        another job name one in their outputs within moments."""
+        self.look()
+        with self._news:
+            now, joined = time.monotonic(), self._jobs[attempt]
+            for at, is_shared in self._faults:
+                is_recent = now - at < self.MOMENTS and joined - at < self.TOGETHER
+                if is_recent and (is_shared or joined > at):
+                    return True
+            if not self._NAMED.search(tail):
+                return False
+            self._named[attempt] = now
+            self._news.notify_all()
+            return self._news.wait_for(
+                lambda: sum(at > now - self.TOGETHER for at in self._named.values()) > 1,
+                self.TOGETHER if len(self._jobs) > 1 else 0,
+            )
+
+    def _logged(self) -> bytes:
+        """The whole lines that the server has logged since the last look."""
+        log = self._folder / "log/server.log"
+        with contextlib.suppress(OSError):
+            if log.stat().st_size > self._read:
+                with log.open("rb") as file:
+                    file.seek(self._read)
+                    new = file.read()
+                new = new[: new.rfind(b"\n") + 1]
+                self._read += len(new)
+                return new
+        return b""
+
+    def _start(self) -> bool:
+        self._read = 0
+        remove_tree(self._folder)
+        words = [MPS_CONTROL, "-f", *(["-multiuser-server"] if self._many_users else [])]
+        try:
+            for path, mode in (
+                (self._folder.parent, 0o711),
+                (self._folder, 0o711),
+                (self._folder / "pipe", 0o755),
+                (self._folder / "log", 0o700),
+            ):
+                make_folder(path, None, mode)
+            self._daemon = subprocess.Popen(  # nosec B603
+                words,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            return False
+        until = time.monotonic() + 5 * self.SECONDS
+        while self._daemon.poll() is None and time.monotonic() < until:
+            if self._ask("get_server_list") is not None:
+                return True
+            time.sleep(0.05)
+        self._end()
+        return False
+
+    def _end(self) -> None:
+        """End the daemon, and kill what is left of it and its server."""
+        daemon, self._daemon = self._daemon, None
+        if daemon is None:
+            return
+        if daemon.poll() is None and self._ask("quit") is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                daemon.wait(self.SECONDS)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(daemon.pid, signal.SIGKILL)
+        daemon.wait()
+
+    def _ask(self, command: str) -> list[str] | None:
+        """The words of the daemon's answer; None: there is none in time."""
+        try:
+            ran = subprocess.run(  # nosec B603
+                [MPS_CONTROL],
+                env=self._environment,
+                input=command.encode() + b"\n",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=self.SECONDS,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return ran.stdout.decode(errors="replace").split()
+
+
 # --- machine ---
 
 
 class Gpu:
-    def __init__(self, index: int, name: str, memory_mib: int | None = None) -> None:
-        self.index, self.name, self.memory_mib = index, name, memory_mib
+    def __init__(
+        self, index: int, name: str, memory_mib: int | None = None, uuid: str = ""
+    ) -> None:
+        self.index, self.name, self.memory_mib, self.uuid = index, name, memory_mib, uuid
 
 
 def find_gpus(setting: str) -> list[Gpu]:
-    """The node's GPUs: a list of names, `pretend:N`, or what nvidia-smi finds."""
+    """The node's GPUs: a list of names, `pretend:N` or `pretend:NxMIB`, or what nvidia-smi
+    finds."""
     if setting.startswith("pretend:"):
-        return [Gpu(index, str(index)) for index in range(int(setting[len("pretend:") :]))]
-    if setting:
-        return [Gpu(index, name.strip()) for index, name in enumerate(setting.split(","))]
+        count, _, mib = setting[len("pretend:") :].partition("x")
+        return [Gpu(index, str(index), int(mib) if mib else None) for index in range(int(count))]
+    found = _gpus_of_machine()
+    if not setting:
+        return found
+    known = {name: gpu for gpu in found for name in (gpu.name, gpu.uuid)}
+    named = []
+    for index, name in enumerate(name.strip() for name in setting.split(",")):
+        gpu = known.get(name)
+        named.append(Gpu(index, name, gpu.memory_mib, gpu.uuid) if gpu else Gpu(index, name))
+    return named
+
+
+def _gpus_of_machine() -> list[Gpu]:
+    wanted = "--query-gpu=index,memory.total,uuid"
     try:
         ran = subprocess.run(  # nosec B603 B607
-            ["nvidia-smi", "--query-gpu=index,memory.total", "--format=csv,noheader,nounits"],
+            ["nvidia-smi", wanted, "--format=csv,noheader,nounits"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=60,
@@ -2239,13 +2548,13 @@ def find_gpus(setting: str) -> list[Gpu]:
 
 
 def gpus_in(text: str) -> list[Gpu]:
-    """The GPUs in the answer of nvidia-smi: `0, 81559`, one a line."""
+    """The GPUs in the answer of nvidia-smi: `0, 81559, GPU-1a2b`, one a line."""
     found: list[Gpu] = []
     for line in text.splitlines():
-        number, _, memory = line.partition(",")
-        if number.strip().isdigit():
-            mib = int(memory) if memory.strip().isdigit() else None
-            found.append(Gpu(len(found), number.strip(), mib))
+        number, memory, uuid = (*(part.strip() for part in line.split(",")), "", "")[:3]
+        if number.isdigit():
+            mib = int(memory) if memory.isdigit() else None
+            found.append(Gpu(len(found), number, mib, uuid))
     return found
 
 
@@ -2293,7 +2602,9 @@ class Machine:
         }
         self._next_uid = settings.first_uid
         self._literal_user: Job | None = None
-        self._gpu_users: dict[int, Job] = {}
+        self._gpu_users: dict[int, dict[Job, int]] = {}
+        """The hundredths of each GPU that jobs have."""
+        self._mps = self._daemons(settings)
         self._cpu_users: dict[Job, list[int]] = {}
         self.moved = threading.Condition()
         """Notified of each change of the node."""
@@ -2315,9 +2626,9 @@ class Machine:
             raise JobFault(f"the node has no GPU {index}: it has {len(self.gpus)}")
         return self.gpus[index].name
 
-    def cpus_of(self, gpus: Sequence[str]) -> int:
-        """How many CPUs a job with these GPUs reckons with that has none of its own."""
-        return max(1, self.cpus * len(gpus) // max(1, len(self.gpus)))
+    def cpus_of(self, hundredths: int) -> int:
+        """How many CPUs a job with so many GPUs reckons with that has none of its own."""
+        return max(1, self.cpus * hundredths // max(1, 100 * len(self.gpus)))
 
     def wait_for_literal(self, job: Job) -> None:
         """Wait until no other job has the node's /opt/ml, and take it. Raises Withdrawn, and
@@ -2333,13 +2644,15 @@ class Machine:
                     self.moved.wait(0.5)
 
     def wait_for_gpus(self, job: Job) -> list[int]:
-        """Wait until nothing runs on the job's GPUs, and take them. Returns the CPUs that are the
-        job's; none: all. Raises Withdrawn."""
+        """Wait until the job's GPUs, or its part of one, are free, and take them. Returns the CPUs
+        that are the job's; none: all. Raises Withdrawn."""
+        wanted = job.order.gpu_part or 100
         with self.moved:
-            while any(index in self._gpu_users for index in job.order.gpus):
+            while any(self._taken(index) + wanted > 100 for index in job.order.gpus):
                 job.check_withdrawn()
                 self.moved.wait(0.5)
-            self._gpu_users.update((index, job) for index in job.order.gpus)
+            for index in job.order.gpus:
+                self._gpu_users.setdefault(index, {})[job] = wanted
             count = job.order.cpus or 0
             if not 0 < count <= len(self._free_cpus):
                 return []
@@ -2347,11 +2660,46 @@ class Machine:
             del self._free_cpus[:count]
             return self._cpu_users[job]
 
+    def _taken(self, index: int) -> int:
+        return sum(self._gpu_users.get(index, {}).values())
+
+    def _daemons(self, settings: Settings) -> dict[int, Mps]:
+        """MPS for each GPU whose jobs may share a server. None of them runs yet."""
+        if settings.is_shared or shutil.which(MPS_CONTROL) is None:
+            return {}
+        return {
+            gpu.index: Mps(gpu, settings.work / "mps" / str(gpu.index), many_users=self.has_uids)
+            for gpu in self.gpus
+            if gpu.uuid and gpu.memory_mib
+        }
+
+    def bind(self, order: Order) -> tuple[str, Mps | None, dict[str, str]]:
+        """Hold a job to its part of a GPU. Returns what does, and the variables for that and those
+        that tell the job its part."""
+        part = order.gpu_part
+        if part is None:
+            return NONE, None, {}
+        gpu = self.gpus[order.gpus[0]]
+        variables = {"SLOTQ_GPU_FRACTION": f"{part / 100:g}"}
+        memory = (gpu.memory_mib or 0) * part // 100
+        if memory:
+            variables["SLOTQ_GPU_MEMORY"] = str(memory << 20)
+        mps = self._mps.get(gpu.index)
+        if mps is not None and mps.join(order.attempt):
+            return MPS, mps, {**variables, **mps.variables(part, memory)}
+        if mps is not None:
+            say(f"MPS does not start on GPU {gpu.index}: {order.attempt} has its framework's cap")
+        variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = variables["SLOTQ_GPU_FRACTION"]
+        variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+        return FRAMEWORK, None, variables
+
     def give_back(self, job: Job) -> None:
         """Nothing of the job runs any more."""
+        if job.mps is not None:
+            job.mps.leave(job.order.attempt)
         with self.moved:
-            for index in [index for index, user in self._gpu_users.items() if user is job]:
-                del self._gpu_users[index]
+            for users in self._gpu_users.values():
+                users.pop(job, None)
             self._free_cpus = sorted(self._free_cpus + self._cpu_users.pop(job, []))
             self.moved.notify_all()
 
@@ -2567,6 +2915,7 @@ class Node:
             "why": job.why,
             "artifact": cut(job.artifact, LONGEST_URI),
             "checkpoints": cut(job.checkpoints, LONGEST_URI),
+            "gpu_bound": job.bound,
             "metrics": dict(job.metrics),
             "pid": job.pid,
         }
@@ -2697,6 +3046,7 @@ def main() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)  # The supervisor kills orphans: those of MPS are no job's.
         if os.getppid() == supervisor:
             work(settings, its, token_fd)
             code = 0

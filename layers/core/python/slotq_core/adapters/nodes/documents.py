@@ -12,7 +12,7 @@ from typing import Any
 
 from slotq_core.adapters import nodes
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model.nodes import Node
+from slotq_core.model.nodes import OF_PROJECT, Node
 from slotq_core.model.pools import NodeRules
 from slotq_core.ports.nodes import Document, Launch
 from slotq_core.timestamps import from_datetime
@@ -108,6 +108,8 @@ def launched(node: Node, rules: NodeRules, *, bucket: str, route: str, lease: in
     if route:
         path = f"nodes/{node.pool}/{node.name}/report"
         environment["SLOTQ_NODE_ROUTE"] = f"{route.rstrip('/')}/{path}"
+    if OF_PROJECT not in node.tenant:
+        environment["SLOTQ_NODE_SHARED"] = "1"
     if rules.gpu_ids:
         environment["SLOTQ_NODE_GPUS"] = ",".join(rules.gpu_ids)
     return Launch(entrypoint=tuple(nodes.entrypoint(bucket)), environment=environment)

@@ -20,6 +20,7 @@ from slotq_core.admission.prescribed import prescribed
 from slotq_core.errors import NeverFits
 from slotq_core.gpu_amounts import WHOLE, Gpus, in_gpus
 from slotq_core.model.jobs import Job, Submission
+from slotq_core.model.nodes import OF_PROJECT
 from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import Project
 from slotq_core.model.reasons.whole_instance import WholeCause
@@ -150,13 +151,13 @@ def tenant_of(request: Request, project: str, *, shared: bool) -> str:
     """Return the key of what all jobs on a node have in common, at most 25 characters."""
     common = {path: _plain(value_at(request, path)) for path in _SHARED_BY_JOBS}
     own = _digest(json.dumps(common, sort_keys=True, default=str))[:16]
-    return own if shared else tenant_in(f"{own}-", project)
+    return own if shared else tenant_in(own + OF_PROJECT, project)
 
 
 def tenant_in(tenant: str, project: str) -> str:
     """Return the tenant of a job that moves to this project. A shared one stays."""
-    own, hyphen, _ = tenant.partition("-")
-    return f"{own}-{_digest(project)[:8]}" if hyphen else tenant
+    own, of_project, _ = tenant.partition(OF_PROJECT)
+    return own + OF_PROJECT + _digest(project)[:8] if of_project else tenant
 
 
 def whole_causes(submission: Submission, request: Request, *, shared: bool) -> Iterator[str]:

@@ -64,16 +64,16 @@ class NoGpusFree(Reason):
         return f"{self._lacking()}; pool {self.pool} has {instances}"
 
     def _lacking(self) -> str:
-        free, where = gpus_text(self.free), units(self.nodes, "nodes")
+        verb = "is" if self.free <= WHOLE else "are"
+        free, pieces = f"{gpus_text(self.free)} {verb} free", ""
+        if 0 < self.largest < WHOLE:
+            pieces = f" in pieces of up to {gpus_text(self.largest)}"
         if self.needed < WHOLE:
-            lacking = f"no GPU has {gpus_text(self.needed)} left"
-            pieces = f"; {free} are free in pieces of {gpus_text(self.largest)} at most"
+            lacking, where = f"no GPU has {gpus_text(self.needed)} left", pieces
         else:
             lacking = f"no node has {in_gpus(self.needed)} free for it"
-            pieces = f"; {free} are free on {where}"
-            if self.free % WHOLE or self.largest < WHOLE:
-                pieces += ", in part"
-        return lacking + (pieces if self.free else "")
+            where = f" on {units(self.nodes, 'nodes')}{pieces and f',{pieces}'}"
+        return f"{lacking}; {free}{where}" if self.free else lacking
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

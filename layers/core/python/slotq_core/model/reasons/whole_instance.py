@@ -17,6 +17,7 @@ _SENTENCES: Mapping[str, str] = {
         "point of its image"
     ),
     "shell": "it allows a shell (RemoteDebugConfig), and jobs of every project share the nodes",
+    "few_gpus": "an instance of pool {0} has {1} GPUs, fewer than the pool says",
     "input_mode": "its input mode is {0}; a node reads in File mode",
     "field": "its request has {0}",
     "no_s3": "channel {0} is not read from S3 ({1})",

@@ -190,7 +190,13 @@ class Observing:
             return self.end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             place = seen.checkpoints or job.attempt.checkpoints
-            attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
+            attempt = replace(
+                job.attempt,
+                created=True,
+                running_since=at,
+                checkpoints=place,
+                gpu_bound=seen.gpu_bound,
+            )
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
             after = replace(once_running(job), attempt=attempt, faults=0)
             if state is not job.state:
@@ -240,7 +246,12 @@ class Observing:
             after = demoted_by_time(after, classes_of(sharing.classes))
         if news is not None:
             place = news.seen.checkpoints or attempt.checkpoints
-            attempt = replace(attempt, artifact=news.seen.artifact, checkpoints=place)
+            attempt = replace(
+                attempt,
+                artifact=news.seen.artifact,
+                checkpoints=place,
+                gpu_bound=news.seen.gpu_bound,
+            )
             if attempt.outcome in MAY_GO_ON:
                 attempt = news.reported(attempt)
                 after = replace(after, reports=after.reports or attempt.reported)
@@ -346,4 +357,6 @@ def _ending(seen: Observation, attempt: Attempt) -> Ending:
             return Ending.STOPPED
     if seen.max_runtime:
         return Ending.MAX_RUNTIME
+    if seen.shared_fault:
+        return Ending.SHARED_FAULT
     return failure(seen.verdict, seen.quota, attempt)

@@ -91,7 +91,7 @@ class QueueSnapshots:
             if job.attempt and job.attempt.node:
                 on[job.attempt.pool, job.attempt.node].append(job)
         owed: dict[tuple[str, str], list[Job]] = defaultdict(list)
-        for job in snapshot.waiting:
+        for job in (*snapshot.active, *snapshot.waiting):
             if job.claim and job.claim.node:
                 owed[job.claim.pool, job.claim.node].append(job)
         return [

@@ -154,7 +154,8 @@ class EndedNodes:
         """The image of the node's tenant; empty: not known any more."""
         with suppress(NoSuchJob, NotUnderstood):
             request = Reads(self._store).request(node.started_for)
-            return str(request["AlgorithmSpecification"].get("TrainingImage") or "")
+            algorithm = request.get("AlgorithmSpecification") or {}
+            return str(algorithm.get("TrainingImage") or "")
         return ""
 
 

@@ -20,7 +20,7 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.names import node_training_job
 from slotq_core.operations.nodes.node_stops import LONGEST_RUNTIME, with_stop
-from slotq_core.policy.plan import Decision, EndNode, Evict, NodeEnd, StartNode
+from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, StartNode
 from slotq_core.policy.state.nodes.node_jobs import NodeName, slot_of
 from slotq_core.ports.stored import NodeChange
 
@@ -61,7 +61,7 @@ class NodeSteps:
             case EndNode(node=node, cause=cause, by=by):
                 order = StopOrder(cause=StopCause.EVICTED, by=by or _REASONS[cause], at=now)
                 return self._ended(node, order)
-            case Evict(beneficiary=job, nodes=nodes):
+            case Evict(beneficiary=job, nodes=nodes) | Move(beneficiary=job, nodes=nodes):
                 order = StopOrder(cause=StopCause.EVICTED, by=job.name, at=now)
                 return tuple(change for node in nodes for change in _drained(node, order))
         return ()

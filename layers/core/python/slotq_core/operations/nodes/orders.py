@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotq_core.errors import Conflict, NotUnderstood
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.model.pools import Pool
@@ -120,7 +122,8 @@ class Orders:
             if request is None:
                 continue
             stopped = attempt.training_job in stops or (before is not None and before.stop)
-            found.append(self._ordered(job, attempt, request, pool, stopped=stopped))
+            order = self._ordered(job, attempt, request, pool, stopped=stopped)
+            found.append(_with_cpus(order, node.contents) if order.gpu_part else order)
         return wire.Orders(
             node=node.name,
             generation=node.generation,
@@ -159,6 +162,7 @@ class Orders:
             job=job.name,
             number=attempt.number,
             gpus=attempt.gpu_ids,
+            gpu_part=attempt.gpu_part or None,
             cpus=share["vcpus"] or None,
             memory_mib=share["memory_gib"] * 1024 or None,
             grace_s=-(-grace_ms // 1000) or wire.GRACE,
@@ -167,6 +171,15 @@ class Orders:
             stop=stopped or (stop is not None and not in_grace),
             request=request,
         )
+
+
+def _with_cpus(order: wire.OrderedAttempt, contents: Demand) -> wire.OrderedAttempt:
+    """The order of a job with a part of a GPU: as large a part of the node's CPUs goes along, if
+    they are known and the job has not asked for others."""
+    whole = WHOLE * contents["gpus"]
+    if order.cpus or order.gpu_part is None or not contents["vcpus"] or not whole:
+        return order
+    return replace(order, cpus=max(1, contents["vcpus"] * order.gpu_part // whole))
 
 
 def as_ordered(request: Request, job: Job) -> dict[str, Any]:

@@ -13,20 +13,24 @@ report changes only attempts that the table knows on this generation of the node
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
+from slotq_core.model.reasons.whole_instance import WholeCause
 from slotq_core.model.reports import final_metrics
 from slotq_core.operations.attempts.observing import Observing
+from slotq_core.operations.nodes.ended_nodes import waits_for
 from slotq_core.operations.nodes.node_changes import NodeChanges
 from slotq_core.operations.nodes.orders import Orders, jobs_on
 from slotq_core.ports.nodes import Document, NodeDocuments
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Finding
+from slotq_core.ports.stored import Change, Finding
 from slotq_core.ports.surroundings import Clock, InParallel
 from slotq_core.ports.training import Observation, Phase, Verdict
 from slotq_core.wire.nodes.documents import (
@@ -150,7 +154,24 @@ class Reports:
             return self._after(found, report, document)
 
         changed = NodeChanges(self._store).one(node, change)
-        return changed is not None and changed.after is not changed.before, refused
+        if changed is None or changed.after is changed.before:
+            return False, refused
+        if changed.after.state is NodeState.READY:
+            self._check_size(changed.after)
+        return True, refused
+
+    def _check_size(self, node: Node) -> None:
+        """Let the job that the node was started for take a whole instance, if the node has too few
+        GPUs for it: else node after node would start for it."""
+        job, gpus = self._store.jobs.get(node.started_for), node.contents["gpus"]
+        if job is None or job.gpus <= WHOLE * gpus or not waits_for(job, node):
+            return
+        cause = WholeCause.written("few_gpus", node.pool, str(gpus))
+        after = replace(
+            job, gpus=0, tenant="", longest_attempt=0, claim=None, whole_because=(cause,)
+        )
+        with suppress(Conflict):  # The next node for it has as few.
+            self._store.decisions.commit([Change(before=job, after=after)])
 
     def _after(self, node: Node, report: NodeReport, document: Document) -> Node | None:
         """Return the node in the state that its report shows; None: it has that state."""
@@ -275,6 +296,8 @@ def observation(
         running_since=began,
         verdict=verdict,
         max_runtime=phase is Phase.FAILED and one.why is EndReason.MAX_RUNTIME,
+        shared_fault=phase is Phase.FAILED and one.why is EndReason.SHARED_FAULT,
+        gpu_bound=one.gpu_bound,
         message=message,
         artifact=one.artifact,
         checkpoints=one.checkpoints,
@@ -286,11 +309,15 @@ def _failure(one: ReportedAttempt, attempt: Attempt) -> tuple[Phase, Verdict, st
     """Return the end of an attempt that did not complete.
 
     A node that lost its lease or was stopped is at fault, and so is one that obeyed an order that
-    the table does not know: the orders to leave, say. The job waits again then.
+    the table does not know: the orders to leave, say. The job waits again then, also after a fault
+    of a GPU that it shares.
     """
     unknown_order = one.why in _ORDERED and attempt.stop is None
     if one.why in _OF_THE_NODE or unknown_order:
         message = one.failure or f"node {attempt.node} ended the attempt"
+        return Phase.FAILED, Verdict.REQUEUE, message
+    if one.why is EndReason.SHARED_FAULT:
+        message = f"node {attempt.node}: {one.failure}" if one.failure else ""
         return Phase.FAILED, Verdict.REQUEUE, message
     if one.why is EndReason.MAX_RUNTIME:
         return Phase.FAILED, Verdict.FAIL, one.failure or _MAX_RUNTIME

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.policy.actions.consolidate import Consolidation
+from slotq_core.policy.actions.node_moves import NodeConsolidation
 from slotq_core.policy.actions.preempt import Preemption
 from slotq_core.policy.actions.reclaim import Reclaims
 from slotq_core.policy.actions.time_slice import TimeSlices
@@ -19,3 +20,4 @@ class Rules:
         self.preemption = Preemption(state=state)
         self.reclaims = Reclaims(state=state)
         self.consolidation = Consolidation(state=state)
+        self.node_moves = NodeConsolidation(state=state)

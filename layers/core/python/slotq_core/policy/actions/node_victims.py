@@ -96,6 +96,9 @@ def _for_whole_gpus(
     if sum(candidate.slots for candidate in able) < needed:
         return
     place = Shortfall(missing=Demand(jobs=int(room.lacks_place(job))), gives=_place)
+    if needed <= 0:
+        yield from _chosen(able, place, limits)
+        return
     cleared: dict[str, Gpus] = {}
 
     def gives(candidate: Candidate) -> Demand:
@@ -106,7 +109,7 @@ def _for_whole_gpus(
         cleared[candidate.name] = sum(
             WHOLE for n, amount in _held(members[candidate]).items() if 0 < missing[n] <= amount
         )
-    shortfall = Shortfall(missing=Demand(gpus=max(0, needed)), gives=gives)
+    shortfall = Shortfall(missing=Demand(gpus=needed), gives=gives)
     ordered = sorted(members, key=lambda candidate: candidate.order)
     if shortfall.can_be_met_by(ordered):
         for chosen in _chosen(ordered, shortfall, place, limits):

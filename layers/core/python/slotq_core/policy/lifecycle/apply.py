@@ -188,14 +188,14 @@ def requeued(job: Job, by: str, now: int) -> Job:
 
 
 def moved(job: Job, claim: Claim, beneficiary: Job, now: int) -> Job:
-    """The job with the durable intent to stop it and a claim in its destination pool."""
+    """The job with the durable intent to stop it and a claim to its destination."""
     order = StopOrder(
         cause=StopCause.EVICTED,
         by=beneficiary.name,
         at=now,
         beneficiary=beneficiary_of(beneficiary),
     )
-    message = f"moved to {claim.pool} for {beneficiary.name}"
+    message = f"moved to {claim.node or claim.pool} for {beneficiary.name}"
     return _stopping(job, order, message, claim=claim, evictions=job.evictions + 1)
 
 

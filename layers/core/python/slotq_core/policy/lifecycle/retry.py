@@ -4,10 +4,11 @@ Evictions, capacity errors and SageMaker's own faults requeue; they never count 
 retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
 retries left. An attempt that was stopped because it stalled counts as failed.
 
-After a fault the job backs off. After a capacity error the pool backs off (pool_health.py), and the
-job keeps its place and waits for any pool with room. After a refusal by a quota of something else
-the job tries its other pools and then backs off (missing_rights.py). After a missing right both the
-job and the right back off (missing_rights.py).
+After a fault the job backs off; after one of a GPU that it shares, too, but the fourth within an
+hour holds it, because it may be the cause. After a capacity error the pool backs off
+(pool_health.py), and the job keeps its place and waits for any pool with room. After a refusal by a
+quota of something else the job tries its other pools and then backs off (missing_rights.py). After
+a missing right both the job and the right back off (missing_rights.py).
 
 See docs/policy.md#when-something-fails.
 """
@@ -31,6 +32,15 @@ FIRST_BACKOFF = 30_000
 
 LONGEST_BACKOFF = 600_000
 """The longest back-off (ms)."""
+
+MOST_SHARED_FAULTS = 3
+"""Faults of shared GPUs, within `SHARED_FAULTS_WITHIN`, after which a job still waits again."""
+
+SHARED_FAULTS_WITHIN = 3_600_000
+"""For how long a fault of a shared GPU counts (ms)."""
+
+SHARED_FAULTS = "shared_faults"
+"""`Job.cause` of a job that is held for such faults."""
 
 LONGEST_MESSAGE = 1024
 """Most characters of a SageMaker message that a job keeps: the maximum of a FailureReason. The
@@ -57,6 +67,8 @@ class Ending(StrEnum):
     OTHER_QUOTA = "other_quota"
     """A quota of the account that is not for the pool's instances refused the start."""
     FAULT = "fault"
+    SHARED_FAULT = "shared_fault"
+    """A fatal fault on a GPU of which several jobs had parts: any of them may have caused it."""
     NO_RIGHTS = "no_rights"
     """The queue, or SageMaker under the job's role, lacked a right."""
     FORBIDDEN = "forbidden_by_project"
@@ -219,6 +231,8 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
         return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
     if ending in {Ending.REJECTED, Ending.NAME_TAKEN}:
         return AttemptOutcome.FAILED
+    if ending is Ending.SHARED_FAULT:
+        return AttemptOutcome.FAULT
     return AttemptOutcome(ending.value)
 
 
@@ -232,12 +246,7 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
         case AttemptOutcome.NO_CAPACITY:
             return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
         case AttemptOutcome.FAULT | AttemptOutcome.NO_RIGHTS:
-            # After a missing right one step longer than the back-off of the right: another job
-            # tries first, and may not need the right that this job was refused.
-            lacks = outcome is AttemptOutcome.NO_RIGHTS
-            faults, cause = job.faults + 1, outcome.value if lacks else ""
-            back = {"not_before": now + backoff(faults + lacks), "faults": faults}
-            return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
+            return _after_fault(job, ending, now, message)
         case AttemptOutcome.FORBIDDEN:
             return move(job, JobState.HELD, at=now, cause=FORBIDDEN, message=message)
         case AttemptOutcome.STALLED:  # Its message says since when; SageMaker knows only the stop.
@@ -247,6 +256,31 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             cause = "" if by_itself else ending.value
             return _failed(job, cause, now, message, retried=by_itself)
     return move(job, JobState(outcome.value), at=now, message=message)
+
+
+def _after_fault(job: Job, ending: Ending, now: int, message: str) -> Job:
+    """The job after a fault that is not its own, or without a right: it backs off. Too many faults
+    of GPUs that it shared hold it."""
+    if ending is Ending.NO_RIGHTS:
+        # One step longer than the back-off of the right: another job tries first, and may not need
+        # the right that this job was refused.
+        return _backing_off(job, now, message, cause=ending.value, longer=1)
+    if ending is not Ending.SHARED_FAULT:
+        return _backing_off(job, now, message)
+    recent = (*(at for at in job.shared_faults if now - SHARED_FAULTS_WITHIN < at <= now), now)
+    if len(recent) <= MOST_SHARED_FAULTS:
+        return _backing_off(copied(job, shared_faults=recent), now, message, cause=ending.value)
+    held = (
+        f"{len(recent)} times within an hour a fatal fault hit the GPU that it shared, and it may "
+        f"be the cause: try it on a whole GPU, or release it: slotq release {job.name}"
+    )
+    return move(job, JobState.HELD, at=now, cause=SHARED_FAULTS, message=held, shared_faults=())
+
+
+def _backing_off(job: Job, now: int, message: str, *, cause: str = "", longer: int = 0) -> Job:
+    faults = job.faults + 1
+    back = {"not_before": now + backoff(faults + longer), "faults": faults}
+    return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
 
 
 def _stopped(job: Job, stop: StopOrder, now: int) -> Job:
@@ -279,9 +313,7 @@ def _refused_by_quota(job: Job, now: int, message: str, limit: int | None) -> Jo
     marked = copied(job, refused_in=refused, denied_in=denied)
     if first_time and not {*job.pools} <= {*refused}:
         return move(marked, _waiting_state(job), at=now, cause=cause, message=message)
-    faults = job.faults + 1
-    back = {"not_before": now + backoff(faults), "faults": faults}
-    return move(marked, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
+    return _backing_off(marked, now, message, cause=cause)
 
 
 def _without(names: Iterable[str], others: Collection[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
-from slotq_core.policy.plan import Evict, Start
+from slotq_core.policy.plan import Evict, Move, Start
 from slotq_core.policy.state.candidates import Candidate, Place
 from slotq_core.policy.state.claims import Entitlement
 from slotq_core.policy.state.decided import Decided
@@ -35,6 +35,12 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
+
+Moved = tuple[tuple[Job, Claim], ...]
+"""Jobs that move, each with the claim to its destination."""
+
+Destinations = Mapping[str, tuple[NodeRoom, tuple[int, ...]]]
+"""By job that moves, the node to which it moves, and its GPUs there."""
 
 
 class Loss(NamedTuple):
@@ -195,32 +201,48 @@ class PlanState:
         self.decided.decide(job.name, start)
 
     def hold_on(
-        self, job: Job, room: NodeRoom, why: Reason, victims: Sequence[Candidate] = ()
+        self,
+        job: Job,
+        room: NodeRoom,
+        why: Reason,
+        victims: Sequence[Candidate] = (),
+        to: Destinations | None = None,
     ) -> None:
         """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
-        victims."""
+        victims. `to`: the nodes that they move to, by job name; None: they do not move."""
         assert self.nodes is not None
         self.decided.say(job, why)
+        moved: Moved = ()
         if victims:
             self.nodes.evict(room, victims)
-            self.accounts.on_nodes.stop([victim.jobs[0] for victim in victims], room.pool)
+            gone = [victim.jobs[0] for victim in victims]
+            if to is None:
+                self.accounts.on_nodes.stop(gone, room.pool)
+            else:
+                moved = self._moved(gone, to)
         self._occupy(job, room, promised=not victims)
         self.nodes.hold(job, room)
         if victims:
             counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
-            self.decided.decide(
-                job.name,
-                Evict(
-                    beneficiary=self.waiting[job.name],
-                    victims=tuple(victim.jobs[0] for victim in victims),
-                    claim=self.nodes.claim(job, room, counted),
-                ),
-            )
+            waiting, claim = self.waiting[job.name], self.nodes.claim(job, room, counted)
+            evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim)
+            moves = Move(beneficiary=waiting, moved=moved, claim=claim)
+            self.decided.decide(job.name, moves if moved else evict)
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
         """Evict these jobs, each in its pool. Return those that really run: a job that got its
         slots in this plan loses its start instead."""
         return tuple(job for job, pool in places if self._evict(job, pool))
+
+    def empty(self, room: NodeRoom, victims: Sequence[Candidate], to: Destinations) -> Moved:
+        """Move all jobs of a node to others, so that its instance comes free."""
+        assert self.nodes is not None
+        shown, pool = self.nodes.as_jobs[room.pool, room.name], room.pool
+        self.rooms[pool].evict(shown)
+        self.nodes.close(shown)
+        self.accounts.evict(shown, pool, empties=True)
+        self.journal.append(self.evicted, (shown, pool))
+        return self._moved([victim.jobs[0] for victim in victims], to)
 
     def move(self, job: Job, room: PoolRoom, claim: Claim, claimant: Job) -> None:
         """Evict the running job from the room and enter its claim in another pool."""
@@ -241,6 +263,16 @@ class PlanState:
         if waiting.claim:
             self.decided.drop(waiting)
         return waiting.claim is not None
+
+    def _moved(self, jobs: Iterable[Job], to: Destinations) -> Moved:
+        """Keep GPUs of other nodes for jobs that move there. The limits count them as before."""
+        assert self.nodes is not None
+        nodes, rooms = self.nodes, self.rooms
+        return tuple(
+            (job, nodes.move(job, room, ids, rooms[room.pool]))
+            for job in jobs
+            for room, ids in [to[job.name]]
+        )
 
     def _evict(self, victim: Job, pool: str) -> bool:
         self.rooms[pool].evict(victim)

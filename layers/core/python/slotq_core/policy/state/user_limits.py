@@ -174,10 +174,13 @@ class UserBooks(Rights):
             return
         for job in snapshot.active:
             assert job.attempt is not None
-            self.take(job, job.attempt.pool)
-            if job.state is JobState.STOPPING:
-                self._stopping.setdefault(job.attempt.pool, set()).add(job.name)
-        for job in (*snapshot.active, *snapshot.waiting):
+            pool, claimed = job.attempt.pool, job.claim.pool if job.claim else ""
+            self.take(job, pool)
+            if job.state is JobState.STOPPING and pool != claimed:
+                self._stopping.setdefault(pool, set()).add(job.name)
+            if claimed and pool != claimed:  # From node to node of one pool it counts once.
+                self.take(job, claimed)
+        for job in snapshot.waiting:
             if job.claim:
                 self.take(job, job.claim.pool)
 

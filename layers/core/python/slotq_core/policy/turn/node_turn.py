@@ -1,8 +1,9 @@
 """The turn of a job that takes GPUs of a node.
 
 First the nodes of its tenant: GPUs that are free, then those that come free. Then an instance of
-its pool, where a node starts for it. Then it evicts lower ranks on one node, and only if no node
-has enough of these, others for an instance of its own.
+its pool, where a node starts for it. Then jobs of one node move to others, where they may. Then it
+evicts lower ranks on one node, and only if no node has enough of these, others for an instance of
+its own.
 
 See docs/policy-decisions.md#nodes.
 """
@@ -52,7 +53,9 @@ class NodeTurn:
             return False
         if self._claim_is_lost():
             return False
-        return self._on_nodes() or self._on_an_instance() or self._with_victims()
+        return (
+            self._on_nodes() or self._on_an_instance() or self._with_moves() or self._with_victims()
+        )
 
     def _of_tenant(self) -> Iterator[tuple[PoolRoom, NodeIndex]]:
         """The pools with nodes of the job's tenant that the job may use."""
@@ -84,7 +87,9 @@ class NodeTurn:
         if claim is None or not claim.node:
             return False
         room = self._claimed()
-        if room is None or not room.may_claim(self._job, now=False):
+        if room is None or room.tenant != self._nodes.owner(self._job, room.pool):
+            return True
+        if not room.may_claim(self._job, now=False):
             return True
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
@@ -140,6 +145,18 @@ class NodeTurn:
             self._job, self._rooms, within
         )
         return served and self._begun()
+
+    def _with_moves(self) -> bool:
+        """Move jobs of one node of the tenant to its other nodes."""
+        for pool, index in self._indexes:
+            may_use = partial(self._stays_evictable, pool=pool)
+            found = self._steps.rules.node_moves.for_gpus(self._job, pool, index, may_use)
+            if found is not None:
+                why = self._why(found.room)
+                self._state.hold_on(self._job, found.room, why, found.victims, found.to)
+                self._nodes.guard(found.room, pool)
+                return True
+        return False
 
     def _with_victims(self) -> bool:
         """Evict lower ranks on one node of the tenant; else as a job that takes an instance."""

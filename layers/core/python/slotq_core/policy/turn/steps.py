@@ -71,10 +71,11 @@ class Steps:
         return self.start(job, there) or self.wait_for_coming(job, rooms, ())
 
     def consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        """Move running jobs to other pools. One that this plan started loses its start instead."""
+        """Move running jobs to other pools. One that this plan started loses its start instead. Or
+        move all jobs of a node to other nodes."""
         found = self.rules.consolidation.find(job, rooms)
         if found is None:
-            return False
+            return self.state.nodes is not None and self._empty_a_node(job, rooms)
         moved = tuple(self._move(found))
         if not moved:
             return self.start(job, [found.room])
@@ -153,6 +154,21 @@ class Steps:
             entry, slices = entered(job, self.state.yields), self.rules.slices
             moments = [at for room in timed for _, at in known_times(job, entry, room, slices)]
             self.state.decided.wake(moments, self.state.now)
+
+    def _empty_a_node(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Move the jobs of a node to other nodes, in the first pool where that is possible: the job
+        gets the node's instance."""
+        for room in rooms:
+            found = self.rules.node_moves.for_instance(job, room)
+            if found is not None and found.room.node is not None:
+                moved = self.state.empty(found.room, found.victims, found.to)
+                self._hold_claimed(job, room)
+                waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
+                ended = (found.room.node,)
+                move = Move(beneficiary=waiting, moved=moved, claim=claim, nodes=ended)
+                self.state.decided.decide(job.name, move)
+                return True
+        return False
 
     def _move(self, found: Moves) -> list[tuple[Job, Claim]]:
         """Carry out the moves. Return the running jobs, each with its claim in the destination."""

@@ -19,6 +19,8 @@ from math import isfinite
 from typing import Any
 
 from slotq_core.errors import NotUnderstood
+from slotq_core.gpu_amounts import Gpus
+from slotq_core.model.attempts import GpuBound
 from slotq_core.wire import strict_json
 
 VERSION = 1
@@ -102,6 +104,8 @@ class OrderedAttempt:
     number: int
     gpus: tuple[int, ...] = ()
     """Indexes on the node."""
+    gpu_part: Gpus | None = None
+    """The part of its one GPU, in hundredths; None: whole GPUs."""
     cpus: int | None = None
     memory_mib: int | None = None
     grace_s: int = GRACE
@@ -141,7 +145,15 @@ def reduced(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def written_orders(orders: Orders) -> bytes:
     """Write `orders.json`."""
-    return canonical({"version": VERSION, **asdict(orders)})
+    attempts = [_written(order) for order in orders.attempts]
+    return canonical({"version": VERSION, **asdict(orders), "attempts": attempts})
+
+
+def _written(order: OrderedAttempt) -> dict[str, Any]:
+    document = asdict(order)
+    if order.gpu_part is None:
+        del document["gpu_part"]
+    return document
 
 
 def read_orders(content: bytes) -> Orders:
@@ -158,7 +170,8 @@ def read_orders(content: bytes) -> Orders:
 
 
 def _ordered(document: Mapping[str, Any]) -> OrderedAttempt:
-    fields = {name: document[name] for name in _ORDER_FIELDS}
+    fields = {"gpu_part": None, **document}  # Earlier versions wrote no parts.
+    fields = {name: fields[name] for name in _ORDER_FIELDS}
     suspend = document["suspend"]
     fields["suspend"] = None if suspend is None else Suspend(**suspend)
     return OrderedAttempt(**{**fields, "gpus": tuple(document["gpus"])})
@@ -212,6 +225,8 @@ class EndReason(StrEnum):
     """The node had no lease."""
     NODE = "node"
     """SageMaker stopped the node."""
+    SHARED_FAULT = "shared_fault"
+    """A fatal fault on its GPU, of one of the jobs that have parts of the GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,6 +252,7 @@ class ReportedAttempt:
     artifact: str = ""
     """The S3 URI of the model."""
     checkpoints: str = ""
+    gpu_bound: GpuBound = GpuBound.NONE
     metrics: Mapping[str, float] = field(default_factory=dict)
     pid: int | None = None
 
@@ -333,6 +349,7 @@ def _attempt(document: Mapping[str, Any]) -> ReportedAttempt:
         why=EndReason(document["why"]),
         artifact=_text(document["artifact"], LONGEST_URI),
         checkpoints=_text(document["checkpoints"], LONGEST_URI),
+        gpu_bound=GpuBound(document.get("gpu_bound", GpuBound.NONE)),
         metrics=_metrics(document["metrics"]),
         pid=_optional(document["pid"]),
     )

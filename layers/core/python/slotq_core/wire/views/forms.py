@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
 from slotq_core.gpu_amounts import gpus_number, read_gpus
-from slotq_core.model.attempts import AttemptOutcome, StopCause
+from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
@@ -33,6 +33,7 @@ _ENUMS = (
     JobState,
     Workload,
     AttemptOutcome,
+    GpuBound,
     StopCause,
     CheckpointRule,
     OnStall,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from slotq_core import names
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Number, Reason
 from slotq_core.model.reasons.outlook import Outlook
@@ -61,6 +61,8 @@ class AttemptView(BaseModel):
     """The GPUs of the node that it had, by their indexes."""
     gpu_part: int | float = 0
     """The part that it had of its one GPU; 0: whole GPUs."""
+    gpu_bound: str = GpuBound.NONE.value
+    """What held it to its part of a GPU: `mps`, `framework`, or `none`: it had whole GPUs."""
     instance_type: str
     admitted_at: str
     running_since: str | None = None
@@ -190,6 +192,9 @@ class JobView(SharedJobView):
     """The node of the pool that the job runs on; None: on whole instances, or not now."""
     gpu_ids: list[int] = Field(default=[])
     """The GPUs of the node that it has, by their indexes."""
+    gpu_bound: str = GpuBound.NONE.value
+    """What holds it to its part of a GPU: `mps`, `framework`, or `none`: it has whole GPUs, or does
+    not run."""
     whole: ReasonView | None = None
     """Why the job takes whole instances although it asked for GPUs of a node; None: it does not."""
     after: list[str] = Field(default=[])
@@ -343,6 +348,7 @@ def job_view(
         pool=job.attempt.pool if job.attempt else None,
         node=(job.attempt.node or None) if job.attempt else None,
         gpu_ids=[*job.attempt.gpu_ids] if job.attempt else [],
+        gpu_bound=(job.attempt.gpu_bound if job.attempt else GpuBound.NONE).value,
         whole=_whole(job),
         after=list(job.depends_on),
         waits_for=list(job.awaited),

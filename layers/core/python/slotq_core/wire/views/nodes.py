@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pydantic import Field
 
 from slotq_core.gpu_amounts import WHOLE, gpus_number
+from slotq_core.model.attempts import GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
@@ -26,6 +27,8 @@ class NodeJobView(BaseModel):
     """How many GPUs it has, or its part of one GPU."""
     gpu_ids: list[int] = Field(default=[])
     """The GPUs that it has, or waits for, by their indexes."""
+    gpu_bound: str = GpuBound.NONE.value
+    """What holds it to its part of a GPU: `mps`, `framework`, or `none`."""
 
 
 class NodeView(BaseModel):
@@ -114,4 +117,5 @@ def _job(job: Job, sees: Callable[[Job], bool]) -> NodeJobView:
         state=job.state.value,
         gpus=gpus_number(job.gpus),
         gpu_ids=[*held.gpu_ids] if held else [],
+        gpu_bound=(job.attempt.gpu_bound if job.attempt else GpuBound.NONE).value,
     )

@@ -18,6 +18,7 @@ from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
     Beneficiary,
+    GpuBound,
     StopCause,
     StopOrder,
 )
@@ -85,6 +86,7 @@ _ENUMS = (
     JobState,
     Workload,
     AttemptOutcome,
+    GpuBound,
     StopCause,
     CheckpointRule,
     OnStall,

@@ -15,7 +15,7 @@ from slotq_core.lifecycle import copied
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.plan import Decision, EndNode, Evict, NodeEnd, Start, StartNode
+from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
 from slotq_core.policy.state.nodes.node_jobs import occupied
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
@@ -46,7 +46,7 @@ def with_nodes(
     evicted = {
         (node.pool, node.name)
         for decision in said
-        if isinstance(decision, Evict)
+        if isinstance(decision, Evict | Move)
         for node in decision.nodes
     }
     needed = [end for pool, room in sorted(rooms.items()) for end in _needed(pool, room, nodes)]

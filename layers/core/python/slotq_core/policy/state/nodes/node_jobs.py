@@ -127,7 +127,7 @@ def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:
     for job in snapshot.active:
         if job.attempt and job.attempt.node:
             jobs.setdefault((job.attempt.pool, job.attempt.node), []).append(job)
-    for job in snapshot.waiting:
+    for job in (*snapshot.active, *snapshot.waiting):
         if job.claim and job.claim.node:
             claimants.setdefault((job.claim.pool, job.claim.node), []).append(job)
     return {

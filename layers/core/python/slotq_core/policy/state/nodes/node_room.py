@@ -61,6 +61,8 @@ class NodeRoom:
         """How many more jobs the node takes: now, and when stopping jobs have stopped."""
         self.claims: dict[str, Job] = {}
         """The claimants without a turn so far."""
+        self.kept: dict[str, Job] = {}
+        """Those that move here. Their GPUs are kept for them: no other job may take them over."""
         self.bound: dict[str, tuple[int, ...]] = {}
         """By claimant, and by job that this plan holds GPUs for, its GPUs."""
         self.candidates: Sequence[Candidate] = ()
@@ -82,8 +84,12 @@ class NodeRoom:
         self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
         self.closed = found.ends or found.node.state not in _ADMITTING
         for job in found.claimants:
-            self.bound[job.name] = self._owed_to(job)
-            self.claims[job.name] = job
+            ids = self._owed_to(job)
+            if ids and job.claim and job.claim.moved:
+                self.keep(job, ids)
+            else:
+                self.bound[job.name] = ids
+                self.claims[job.name] = job
         self.candidates = candidates
 
     def _owed_to(self, job: Job) -> tuple[int, ...]:
@@ -117,7 +123,7 @@ class NodeRoom:
     def left(self, job: Job, *, now: bool = False) -> Gpus:
         """How much of what is free, or with what comes free, the job could use, without the claims
         of others that the job may not take over: whole GPUs, or the largest part of one."""
-        room = () if self.closed or (now and not self.ready) else self._left(job)
+        room = () if self.closed or (now and not self.ready) else self.open_to(job)
         if now:
             room = tuple(map(min, self.free, room))
         if job.gpus % WHOLE:
@@ -127,7 +133,7 @@ class NodeRoom:
     def missing(self, job: Job) -> ByGpu:
         """What the job's part, or a whole GPU, lacks on each GPU; 0 or less: nothing."""
         needed = job.gpus % WHOLE or WHOLE
-        return tuple(needed - amount for amount in self._left(job))
+        return tuple(needed - amount for amount in self.open_to(job))
 
     def lacks_place(self, job: Job) -> bool:
         """Whether the node has too many jobs for one more."""
@@ -141,7 +147,7 @@ class NodeRoom:
         places = self.places if now else self.places + self.places_coming
         if places <= len(barred):
             return ()
-        room = self._left(job)
+        room = self.open_to(job)
         if now:
             room = tuple(map(min, self.free, room))
         return self._best(job, room, self._both)
@@ -152,7 +158,7 @@ class NodeRoom:
         part = job.gpus % WHOLE
         if part:
             able = [
-                (left < part, amount, index)
+                (left < part, left, index)
                 for index, (amount, left) in enumerate(zip(room, unclaimed, strict=True))
                 if amount >= part
             ]
@@ -174,14 +180,16 @@ class NodeRoom:
         ids, part = self.bound.get(job.name, ()), job.gpus % WHOLE or WHOLE
         if not ids or self.closed or (now and not self.ready):
             return False
-        room = self._left(job)
+        room = self.open_to(job)
         if now:
             if self.places <= 0:
                 return False
             room = tuple(map(min, self.free, room))
         return all(room[index] >= part for index in ids)
 
-    def _left(self, job: Job) -> ByGpu:
+    def open_to(self, job: Job) -> ByGpu:
+        """What the job may have of each GPU, now or soon. Negative if others are owed more than
+        that."""
         both = tuple(map(add, self.free, self.coming))
         barred = self._barred(job)
         return tuple(map(sub, both, self._owed(barred))) if barred else both
@@ -204,6 +212,11 @@ class NodeRoom:
         return (
             min(job.longest_attempt or LONGEST_BY_DEFAULT, self.lasts_in_all // 2) <= self.lasts_for
         )
+
+    @property
+    def is_aging(self) -> bool:
+        """Whether less than half of the node's life is left, so that some jobs may not start."""
+        return self.lasts_for is not None and self.lasts_for < self.lasts_in_all // 2
 
     def give(self, job: Job) -> tuple[int, ...]:
         """Give the job its GPUs: those of its claim, else those that fit. Return their indexes."""
@@ -232,6 +245,16 @@ class NodeRoom:
         """Free the GPUs of the job's claim, for the job's own turn."""
         if job.name in self.claims:
             self._journal.drop(self.claims, job.name)
+        elif job.name in self.kept:
+            self._journal.drop(self.kept, job.name)
+            part = job.gpus % WHOLE or WHOLE
+            self._change(free=dict.fromkeys(self.bound[job.name], part), places=1)
+
+    def keep(self, job: Job, ids: tuple[int, ...]) -> None:
+        """Keep these GPUs for a job that moves here."""
+        self._journal.put(self.kept, job.name, job)
+        self._journal.put(self.bound, job.name, ids)
+        self._change(free=dict.fromkeys(ids, -(job.gpus % WHOLE or WHOLE)), places=-1)
 
     def evict(self, victims: Iterable[Candidate]) -> None:
         """Evict these candidates. Their GPUs come free later."""

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
@@ -62,6 +64,9 @@ class Nodes:
         for key, found in self.found.items():
             self._enter(self._opened(found, {p.name: p for p in snapshot.pools}[key[0]]))
         self._names = {pool: {name for of, name in self.found if of == pool} for pool in self.pools}
+        for job in snapshot.active:  # A job that moves to a node that is gone.
+            if job.claim and job.claim.node and job.claim.pool in self._names:
+                self._names[job.claim.pool].add(job.claim.node)
         self.begun: dict[str, NodeRoom] = {}
         """The nodes that this plan starts, or will once they have an instance, by job."""
 
@@ -76,7 +81,19 @@ class Nodes:
 
     def index(self, job: Job, pool: str) -> NodeIndex | None:
         """The nodes of the job's tenant in the pool."""
-        return self._tenants.get((job.tenant, pool))
+        return self._tenants.get((self.owner(job, pool), pool))
+
+    def owner(self, of: Job | Node, pool: str) -> str:
+        """Whose node it is, or would be: its tenant's, and where the pool's nodes are not shared,
+        its project's. Tenants keep the form that they had while the pool was shared."""
+        kept = self.pools.get(pool)
+        return (
+            of.tenant if kept and kept.nodes and kept.nodes.shared else f"{of.tenant} {of.project}"
+        )
+
+    def of_pool(self, pool: str) -> list[NodeIndex]:
+        """The nodes of the pool, by tenant."""
+        return [index for (_, name), index in sorted(self._tenants.items()) if name == pool]
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -152,7 +169,8 @@ class Nodes:
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
         gpus = max(-(-job.gpus // WHOLE), gpus_of(kept))
-        room = NodeRoom(name, kept.name, job.tenant, gpus=gpus, journal=self._journal)
+        owner = self.owner(job, kept.name)
+        room = NodeRoom(name, kept.name, owner, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
@@ -166,6 +184,15 @@ class Nodes:
         room.evict(victims)
         index.put(room)
 
+    def move(self, job: Job, room: NodeRoom, ids: tuple[int, ...], pool: PoolRoom) -> Claim:
+        """Keep GPUs of the node for a running job that moves there. Return its claim to them."""
+        index = self._changing(room)
+        room.keep(job, ids)
+        index.put(room)
+        self.guard(room, pool)
+        counted = (job.admitted_class or job.priority_class) if job.auto else ""
+        return copied(self.claim(job, room, counted), moved=True)
+
     def claim(self, job: Job, room: NodeRoom, priority_class: str) -> Claim:
         return Claim(
             pool=room.pool,
@@ -178,8 +205,9 @@ class Nodes:
 
     def _opened(self, found: Occupied, pool: Pool) -> NodeRoom:
         node = found.node
+        owner = self.owner(node, node.pool)
         room = NodeRoom(
-            node.name, node.pool, node.tenant, gpus=found.gpus, journal=self._journal, node=node
+            node.name, node.pool, owner, gpus=found.gpus, journal=self._journal, node=node
         )
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now

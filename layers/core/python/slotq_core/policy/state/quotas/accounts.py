@@ -230,11 +230,13 @@ class Accounts:
         """The project's claimants without a turn so far, whose claims may be taken over."""
         return self._claimants.get(project, {}).values()
 
-    def evict(self, victim: Job, pool: str) -> None:
-        """Take the victim out of the shares at once. The limits count it until it has ended."""
+    def evict(self, victim: Job, pool: str, *, empties: bool = False) -> None:
+        """Take the victim out of the shares at once. The limits count it until it has ended.
+        `empties`: the victim stands for a node whose jobs move to others, and count on."""
         self._move(victim, pool, NOTHING - victim.demand)
         self._stop(victim, pool)
-        self.on_nodes.stop((victim,), pool)
+        if not empties:
+            self.on_nodes.stop((victim,), pool)
 
     def move(self, job: Job, pool: str) -> None:
         """Stop the job in the pool, and count its claim elsewhere."""
