@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.errors import CheckpointsRequired, InvalidRequest, PoolInUse
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
@@ -316,3 +317,119 @@ def test_wrong_settings_are_refused_by_name(settings, field):
     with pytest.raises(InvalidRequest) as refused:
         world.manager.configuration.set_pool("p", settings, by="op")
     assert refused.value.field == field
+
+
+# --- spot's life ---
+
+
+def play(world: QueueWorld, *seconds: float) -> None:
+    for step in seconds:
+        world.later(step)
+
+
+def test_spot_that_never_comes_sends_the_job_to_its_next_pool():
+    world = QueueWorld(spot("s", 1, spot_wait=60_000), pool("p"), runtime=30_000)
+    world.plane.knobs.turn({"stick_spot": 1})
+    submit(world, pools="s,p", retries="1", StoppingCondition={"MaxRuntimeInSeconds": 100})
+    world.deliver()
+    world.later(159)
+    assert world.job("job").state is JobState.STARTING
+    play(world, 1, 0)
+    job = world.job("job")
+    assert (job.state, job.attempt.pool, job.retries) == (JobState.RUNNING, "p", 1)
+    first, _ = world.manager.jobs.status("job").attempts
+    assert (first.outcome, first.running_since) == (AttemptOutcome.NO_CAPACITY, None)
+    assert "maximum wait time" in first.message
+    assert world.store.health.pool("s").health.errors == 1
+
+
+def test_with_no_other_pool_it_goes_back_to_its_place():
+    world = QueueWorld(spot("s", 1), runtime=30_000)
+    world.plane.knobs.turn({"stick_spot": 1})
+    submit(world, pools="s", StoppingCondition={"MaxRuntimeInSeconds": 100})
+    submit(world, "later", by="ben", pools="s")
+    world.deliver()
+    play(world, 100, 0)
+    assert world.states() == {"job": "pending", "later": "pending"}
+    play(world, 30)
+    assert world.states() == {"job": "running", "later": "pending"}
+
+
+def test_spot_that_comes_late_is_no_fault():
+    world = QueueWorld(spot("s", 1, spot_wait=600_000), runtime=30_000)
+    world.plane.knobs.turn({"spot_seconds": 500})
+    submit(world, pools="s", StoppingCondition={"MaxRuntimeInSeconds": 100})
+    world.deliver()
+    play(world, 499)
+    assert world.states() == {"job": "starting"}
+    play(world, 1, 30)
+    assert world.states() == {"job": "completed"}
+
+
+def test_an_interruption_is_told_and_costs_no_retry_and_no_running_time():
+    world = QueueWorld(spot("s", 1, spot_wait=HOUR), runtime=100_000)
+    world.plane.knobs.turn({"interrupt_spot": 1, "interrupt_after": 40, "spot_seconds": 200})
+    submit(world, pools="s", retries="1", StoppingCondition={"MaxRuntimeInSeconds": 120})
+    world.deliver()
+    play(world, 200)
+    began = world.clock.now()
+    assert world.job("job").attempt.running_since == began
+    play(world, 40)
+    job = world.job("job")
+    assert (job.state, job.attempt.running_since) == (JobState.RUNNING, None)
+    assert (job.attempt.interrupted_since, job.attempt.ran_before) == (began + 40_000, 40_000)
+    assert "interrupted" in job.message
+    play(world, 200)
+    job = world.job("job")
+    assert (job.message, job.attempt.interruptions) == ("", 1)
+    assert job.attempt.running_since == began + 200_000
+    play(world, 60)
+    job = world.job("job")
+    assert (job.state, job.retries, job.ran) == (JobState.COMPLETED, 1, 100_000)
+    (attempt,) = world.manager.jobs.status("job").attempts
+    assert attempt.interruptions == 1
+    assert attempt.ended_at - attempt.running_since == 100_000
+
+
+def test_what_never_comes_back_waits_again_with_what_it_ran():
+    world = QueueWorld(spot("s", 1), pool("p"), runtime=100_000)
+    world.plane.knobs.turn({"interrupt_spot": 1, "interrupt_after": 40})
+    submit(world, pools="s,p", StoppingCondition={"MaxRuntimeInSeconds": 300})
+    world.deliver()
+    world.plane.knobs.turn({"stick_spot": 1})
+    play(world, 40, 260, 0)
+    job = world.job("job")
+    assert (job.state, job.attempt.pool, job.ran) == (JobState.RUNNING, "p", 40_000)
+    second = sent(world, job.attempt.training_job)
+    assert second["StoppingCondition"]["MaxRuntimeInSeconds"] == 260
+    play(world, 60)
+    assert world.states() == {"job": "completed"}
+
+
+def test_an_interrupted_job_can_be_cancelled():
+    world = QueueWorld(spot("s", 1, spot_wait=HOUR), runtime=100_000)
+    world.plane.knobs.turn({"interrupt_spot": 1, "interrupt_after": 40})
+    submit(world, pools="s")
+    world.deliver()
+    world.plane.knobs.turn({"stick_spot": 1})
+    play(world, 40, 100)
+    world.manager.changes.cancel("job", by="ann")
+    world.deliver()
+    world.later(0)
+    assert (world.states(), world.job("job").ran) == ({"job": "cancelled"}, 40_000)
+
+
+def test_news_that_come_late_or_twice_change_nothing():
+    world = QueueWorld(spot("s", 1, spot_wait=HOUR), runtime=100_000)
+    world.plane.knobs.turn({"interrupt_spot": 1, "interrupt_after": 40})
+    submit(world, pools="s")
+    world.deliver()
+    before = observation_of(world.plane.job("job").description(), at=world.clock.now())
+    world.plane.knobs.turn({"stick_spot": 1})
+    play(world, 40)
+    lost = observation_of(world.plane.job("job").description(), at=world.clock.now())
+    assert (before.interrupted, lost.interrupted) == (False, True)
+    waits = world.job("job")
+    for seen in (before, lost, before):
+        world.manager.observe(seen)
+        assert world.job("job") == waits

@@ -155,7 +155,16 @@ class Attempt:
     pending_since: Moment | None = None
     """When SageMaker began to look for instances (ms); None: not known."""
     running_since: Moment | None = None
-    """When the training job got its instances (ms); None while starting."""
+    """When the training job got its instances (ms); None while it starts or is interrupted."""
+    interruptions: int = 0
+    """How often SageMaker has interrupted the attempt. `running_since` is None meanwhile, and then
+    later by that time (`policy.lifecycle.interruptions`)."""
+    interrupted_since: Moment | None = None
+    """When SageMaker took the instances back (ms), until the attempt runs again."""
+    ran_before: Duration = 0
+    """While it is interrupted: how long the attempt has run."""
+    resumed_at: Moment | None = None
+    """When it last ran again (ms)."""
     checkpoint_at: Moment | None = None
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None

@@ -147,6 +147,12 @@ class Observation:
     shared_fault: bool = False
     """A fatal fault on a GPU of which several jobs have parts ended the attempt."""
     gpu_bound: GpuBound = GpuBound.NONE
+    max_wait: bool = False
+    """The training job reached its maximum wait for spot instances."""
+    interrupted: bool = False
+    """SageMaker has taken the instances back, and goes on with the training job later."""
+    changed_at: int = 0
+    """When SageMaker last changed the status or the secondary status (ms)."""
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
     quota: ServiceQuota | None = None

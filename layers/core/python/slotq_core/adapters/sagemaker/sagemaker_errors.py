@@ -196,6 +196,8 @@ class OutcomeRow:
     """Message if SageMaker gives no FailureReason."""
     max_runtime: bool = False
     """Whether the ending ends the job, whatever retries remain."""
+    max_wait: bool = False
+    """Whether spot instances did not come, or did not come back, in time."""
     source: str
 
 
@@ -228,8 +230,10 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
         max_runtime=True,
+        max_wait=True,
         message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
-        source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
+        source="SecondaryStatus MaxWaitTimeExceeded (managed spot training): the job's own end; in "
+        "a spot pool the job waits again",
     ),
     OutcomeRow(
         status="Stopped",
