@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slotq.output.pool_tables import instances
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.errors import CheckpointsRequired, InvalidRequest, PoolInUse
 from slotq_core.model.attempts import AttemptOutcome
@@ -17,6 +18,7 @@ from slotq_core.operations.amend import Amendment
 from slotq_core.operations.reconcile import foreign_use
 from slotq_core.ports.training import Sighting
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.views.pools import pool_view
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
 from tests.unit.test_amend import revising
 
@@ -433,3 +435,11 @@ def test_news_that_come_late_or_twice_change_nothing():
     for seen in (before, lost, before):
         world.manager.observe(seen)
         assert world.job("job") == waits
+
+
+def test_the_table_of_pools_says_which_are_spot():
+    def shown(of: Pool) -> str:
+        return instances(pool_view(of, size=of.capacity, used=of.capacity))
+
+    assert shown(spot()) == "ml.m5.large (spot)"
+    assert shown(pool()) == "ml.m5.large"
