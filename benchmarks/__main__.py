@@ -12,6 +12,7 @@ from benchmarks import (
     cold_start,
     inputs,
     memory,
+    node_trace,
     page,
     plans,
     promises,
@@ -95,6 +96,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         parts["emulator"] = emulator.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
+        parts["nodes in a trace"] = lambda: node_trace.measure(options.trace)
     return parts
 
 

@@ -38,7 +38,7 @@ def enter(store: Store, name: str, **fields: Any) -> Job:
     return store.jobs.submit(job, {"TrainingJobName": name})
 
 
-def asked(store: Store, now: int = NOW) -> int:
+def asked(store: Store, now: int = NOW) -> float:
     (found,) = [
         each for each in share_statuses(store.worlds.load(now).snapshot, now) if each.name == "a"
     ]

@@ -31,6 +31,7 @@ POOLS = (
     "one=1@ml.p5.48xlarge;nodes=keep:600",
     "two=2@ml.p4d.24xlarge;nodes=keep:600",
     "four=1@ml.g5.12xlarge;nodes=keep:600",
+    "duo=2@ml.g4dn.12xlarge;nodes=keep:600",
     "short=1@ml.p5e.48xlarge;nodes=keep:600",
     "lost=1@ml.p5en.48xlarge;nodes=keep:600",
 )
@@ -293,3 +294,27 @@ def test_flares_example_of_gpus(aws: Account) -> None:
     queue.jobs.cancel("first")
     queue.jobs.cancel("third")
     assert lines(aws, "fourth") == ["gpus 0,1,2,3"]
+
+
+@pytest.mark.timeout(400)
+def test_a_gang_of_three_with_two_gpus_each_on_two_nodes(aws: Account) -> None:
+    """All start together, two of them on one node. A higher job on a node evicts the whole gang."""
+    queue = QueueClient()
+    names = [f"ring-{n}" for n in range(3)]
+    submit(aws, "old", SLEEPS, "duo", gpus=2)
+    assert lines(aws, "old") == ["gpu 0,1"]
+    queue.groups.submit_gang("ring", [asked(aws, name, SLEEPS, "duo", gpus=2) for name in names])
+    said = sorted(lines(aws, name)[0] for name in names)
+    assert said == ["gpu 0,1", "gpu 2,3", "gpu 2,3"]
+    starts = {queue.jobs.view(name).attempt.admitted_at for name in names}
+    assert len(starts) == 1
+    before = instances(aws)
+    submit(aws, "high", "print('first line', flush=True)", "duo", gpus=4, priority="5")
+    lines(aws, "high")
+    until(lambda: state("high") == "completed", shown("high"))
+    until(
+        lambda: [queue.jobs.view(name).attempts_begun for name in names] == [2, 2, 2],
+        "".join(map(shown, names)),
+    )
+    assert state("old") == "running"
+    assert instances(aws) == before

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.gpu_amounts import WHOLE
-from slotq_core.policy.actions.move_search import (
+from slotq_core.policy.actions.nodes.move_search import (
     MOST,
     FoundMoves,
     Key,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import EVERYWHERE
+from slotq_core.model.projects import EVERYWHERE, ShareStatus
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
-from slotq_core.policy.plan import EndNode, Evict, NodeEnd, Plan, Start, StartNode
+from slotq_core.policy.plan import EndNode, Evict, Move, NodeEnd, Plan, Start, StartNode
 from tests.property.first_jobs import plan_from_first_jobs
-from tests.property.node_worlds import World, worlds
+from tests.property.node_worlds import GPUS, World, busy_worlds, worlds
 
 MOST_TICKS = 150
 
@@ -25,7 +28,8 @@ def run(world: World) -> list[Plan]:
     for _ in range(MOST_TICKS):
         made += world.settle()
         world.check()
-        if not world.nodes and not any(job.active for job in world.jobs.values()):
+        has_come = all(at <= world.now for at in world.comes.values())
+        if has_come and not world.nodes and not any(job.active for job in world.jobs.values()):
             break
         world.tick()
         world.check()
@@ -50,6 +54,78 @@ def test_the_same_holds_between_projects(world: World) -> None:
     run(world)
 
 
+@given(worlds(shared=True))
+def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: World) -> None:
+    """Nothing is evicted, and no node ended, unless the job for whose sake then starts; no two jobs
+    evict each other in turn, since the world comes to rest."""
+    evicted_for: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for.add(each.beneficiary.name)
+            elif isinstance(each, Start):
+                started.add(each.job.name)
+    assert evicted_for <= started
+
+
+@given(worlds(shared=True))
+def test_gpus_are_reclaimed_only_within_a_share_from_above_one(world: World) -> None:
+    """Whoever takes GPUs of others on a node has, with them, at most its fair share. Each project
+    that loses some had more than its share or its quota."""
+    for _ in range(12):
+        snapshot = world.snapshot()
+        shares = {each.name: each for each in share_statuses(snapshot, world.now)}
+        planned = plan(snapshot, world.now)
+        started = Counter[str]()
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started[each.job.project] += each.job.gpus or each.job.demand.slots * WHOLE * GPUS
+            elif isinstance(each, Evict) and each.claim.node:
+                _check_a_reclaim(each, shares, started)
+        world.settle()
+        world.tick()
+
+
+def _check_a_reclaim(evict: Evict, shares: dict[str, ShareStatus], started: Counter[str]) -> None:
+    others = {victim.project for victim in evict.victims} - {evict.beneficiary.project}
+    if not others:
+        return
+    mine, node = shares[evict.beneficiary.project], WHOLE * GPUS
+    with_it = mine.held * node + started[mine.name] + evict.beneficiary.gpus
+    assert with_it <= mine.share * node + 0.1, (mine, evict)
+    for theirs in (shares[name] for name in others):
+        held = theirs.held * node + started[theirs.name]
+        assert held > min(theirs.share, theirs.quota) * node, (theirs, evict)
+
+
+@given(worlds(sliced=True))
+def test_users_take_turns_on_nodes(world: World) -> None:
+    """Jobs yield on one node to another user's job of the same rank, past their slice, and it then
+    starts. The world comes to rest."""
+    yielded_to: set[str] = set()
+    started: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Start):
+                started.add(each.job.name)
+            elif isinstance(each, Evict) and each.cause is StopCause.YIELDED and each.claim.node:
+                yielded_to.add(each.beneficiary.name)
+                _check_a_turn(each, world)
+    assert yielded_to <= started
+
+
+def _check_a_turn(evict: Evict, world: World) -> None:
+    to, slices = evict.beneficiary, {pool.name: pool.time_slice for pool in world.pools}
+    for victim in evict.victims:
+        assert victim.attempt is not None and victim.attempt.running_since is not None
+        assert victim.attempt.node == evict.claim.node
+        assert victim.checkpoints and victim.evictable and victim.person != to.person
+        assert rank(victim) == rank(to) and victim.project == to.project
+        ran_for = evict.claim.since - victim.attempt.running_since
+        assert ran_for >= (slices[victim.attempt.pool] or 0)
+
+
 @given(worlds(with_limits=True))
 def test_no_project_holds_more_than_its_limit_and_its_jobs_run(world: World) -> None:
     """A job on a node counts its GPUs; all who fit under the limit alone run to their end."""
@@ -67,7 +143,7 @@ def test_under_limits_who_others_are_stopped_for_starts(world: World) -> None:
     evicted_for: set[str] = set()
     for planned in run(world):
         for each in planned.decisions:
-            if isinstance(each, Evict):
+            if isinstance(each, Evict | Move):
                 evicted_for.add(each.beneficiary.name)
             elif isinstance(each, Start):
                 started.add(each.job.name)
@@ -90,21 +166,25 @@ def test_who_others_are_stopped_for_starts_before_they_do(world: World) -> None:
     where no job comes or goes, before any of the victims."""
     waits_for: dict[str, str] = {}
     ended_for: set[str] = set()
+    moves_for: set[str] = set()
     for planned in run(world):
         for each in planned.decisions:
             if isinstance(each, Evict):
                 waits_for |= {victim.name: each.beneficiary.name for victim in each.victims}
+            elif isinstance(each, Move):
+                moves_for.add(each.beneficiary.name)
             elif isinstance(each, EndNode) and each.cause is NodeEnd.NEEDED:
                 ended_for.add(each.by)
             elif isinstance(each, Start):
                 assert each.job.name not in waits_for, (each.job.name, waits_for)
                 waits_for = {v: b for v, b in waits_for.items() if b != each.job.name}
+                moves_for.discard(each.job.name)
                 ended_for.discard(each.job.name)
             elif isinstance(each, StartNode):
                 ended_for.discard(each.job.name)
         done = {job.name for job in world.jobs.values() if job.terminal}
         waits_for = {v: b for v, b in waits_for.items() if v not in done}
-    assert not waits_for and not ended_for
+    assert not waits_for and not ended_for and not moves_for
 
 
 @given(worlds(with_projects=True), st.randoms(use_true_random=False))
@@ -117,6 +197,28 @@ def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: rand
         assert shuffled.wake_at == expected.wake_at
         world.settle()
         world.tick()
+
+
+@given(busy_worlds())
+def test_jobs_that_come_later_evict_on_one_gpu_and_start_before_their_victims(
+    busy: tuple[World, list[Job]],
+) -> None:
+    world, late = busy
+    for _ in range(3):
+        world.settle()
+        world.tick()
+    world.come(late)
+    waits_for: dict[str, str] = {}
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                waits_for |= {victim.name: each.beneficiary.name for victim in each.victims}
+                if each.claim.node:
+                    _check_on_one_node(each.beneficiary, each)
+            elif isinstance(each, Start):
+                assert each.job.name not in waits_for, (each.job.name, waits_for)
+                waits_for = {v: b for v, b in waits_for.items() if b != each.job.name}
+    assert not waits_for
 
 
 @given(worlds(with_projects=True))

@@ -192,11 +192,11 @@ def _check_the_givers(books: Accounts, snapshot: Snapshot) -> None:
     names = {project.name for project in snapshot.projects}
     for job in snapshot.waiting:
         for pool in job.pools:
-            taking = Taking(job, books.of(job, pool))
+            taking = Taking(job.demand, books.of(job, pool))
             naive = {
                 name
                 for name in names - {job.project}
-                if may_reclaim(job, taking.mine) and taking.is_fair(books.book(pool)[name])
+                if may_reclaim(job.demand, taking.mine) and taking.is_fair(books.book(pool)[name])
             }
             assert set(givers(job, pool, names, books)) == naive
 

@@ -139,7 +139,15 @@ def test_bounds_are_enough_where_attempts_are_counted(
     simulate(scenario, watch=watch)
 
 
-@given(node_worlds.worlds() | node_worlds.worlds(with_limits=True), st.data())
+NODE_WORLDS = (
+    node_worlds.worlds()
+    | node_worlds.worlds(with_limits=True)
+    | node_worlds.worlds(shared=True)
+    | node_worlds.worlds(sliced=True)
+)
+
+
+@given(NODE_WORLDS, st.data())
 def test_bounds_are_enough_where_nodes_run_jobs(
     world: node_worlds.World, data: st.DataObject
 ) -> None:

@@ -93,7 +93,6 @@ def submitted(
     *pools: Pool,
     project: Project | None = None,
     roles: tuple[str, ...] | None = None,
-    in_gang: bool = False,
 ) -> tuple[Job, dict[str, Any]]:
     """The job that a submission makes, and the request that is stored."""
     sharing = Sharing(projects=(project,)) if project else NO_SHARING
@@ -108,7 +107,7 @@ def submitted(
         plans=ANY_PLAN,
     )
     submission, kept = parse_submission(body)
-    prepared = admission.prepared(replace(submission, in_gang=in_gang), kept)
+    prepared = admission.prepared(submission, kept)
     admitted = admission.admitted(prepared, Predecessors(jobs={}, groups={}))
     return admitted.job, dict(admitted.request)
 
@@ -298,11 +297,6 @@ def test_of_several_pools_one_with_nodes_is_enough() -> None:
     assert (job.gpus, job.pools, job.whole_because) == (200, ("plain", "nodes"), ())
 
 
-def test_a_member_of_a_gang_takes_whole_instances() -> None:
-    job, _ = submitted(request(), in_gang=True)
-    assert (job.gpus, job.whole_because) == (0, ("gang",))
-
-
 def test_a_shell_needs_nodes_of_one_project() -> None:
     body = request(RemoteDebugConfig={"EnableRemoteDebug": True})
     job, _ = submitted(body, pool("nodes", NodeRules(gpus=8, shared=True)))
@@ -475,7 +469,7 @@ def test_a_member_of_a_gang_is_told_the_gpus_that_it_asked_for(
     tags: list[Any] | None, gpus: float | None
 ) -> None:
     body = request(Tags=tags)
-    job, _ = submitted(body, in_gang=True)
+    job, _ = submitted(body)
     group = Group(name="g", members=("a",))
     variables = as_member(body, job, group, rendezvous="", started=["a"])["Environment"]
     assert json.loads(variables["SLOTQ_RESOURCES"]).get("gpus") == gpus

@@ -8,10 +8,10 @@ from slotq_core.wire.setting_tags import MOST, TAGS, read_settings, written
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_default_of_each_setting_is_written_and_read(name):
-    """A setting is a switch, one of the words of an enum, or a number with `most` in its metadata.
-    Another kind needs its reading in `wire/setting_tags.py`."""
+    """A setting is a switch, one of the words of an enum, GPUs, or a number with `most` in its
+    metadata. Another kind needs its reading in `wire/setting_tags.py`."""
     default = getattr(JobSettings(), name)
-    assert isinstance(default, bool | str) or name in MOST
+    assert isinstance(default, bool | str) or name in {*MOST, "gpus"}
     assert read_settings({TAGS[name]: written(name, default)}) == {name: default}
 
 

@@ -133,6 +133,15 @@ WORLDS: dict[str, World] = {
         setup=("slotq submit job.json --not-preemptible",),
         instead=SLEEPS,
     ),
+    "docs/share-a-gpu.md": World(
+        pools=(P5,),
+        on_nodes=True,
+        instead={
+            "1-60": "1-6",
+            "trials-60": "trials-6",
+            "--shell -- sleep 28800": "--shell -- sleep 28800 </dev/null",
+        },
+    ),
     "docs/simulate.md": World(
         pools=(),
         files={"world.yaml": WORLD},
@@ -267,6 +276,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "docs/scenario-file.md": {"expect:": "tests/unit/test_docs.py simulates each"},
     "docs/security.md": {"pytest": "`make test` runs them"},
+    "docs/share-a-gpu.md": {
+        "slotq whatif": "its jobs have ended: tests/unit/client/test_whatif.py asks the same"
+    },
     "docs/simulate.md": {
         '"metrics"': "a picture of the document's form; tests/unit/simulate",
         "do not hold": "a scenario that fails; tests/unit/simulate",

@@ -36,12 +36,25 @@ def test_the_table_has_hours_dollars_waits_and_evictions(slotq, queue, prices):
     queue.usage = [usage_page(usage_row())]
     lines = slotq("usage", "--by", "project", "--prices", prices).stdout.splitlines()
     assert lines[0].split() == [
-        *["PROJECT", "SLOT-H", "INSTANCE-H", "USD", "JOBS", "ATTEMPTS"],
+        *["PROJECT", "SLOT-H", "INSTANCE-H", "GPU-H", "USD", "JOBS", "ATTEMPTS"],
         *["WAIT", "MEAN", "WAIT", "P95", "GIVEN", "TAKEN", "LOST-H"],
     ]
-    cells = ["vision", "2.00", "1.00", "10.00", "1", "2", "45s", "1m00s", "1", "3", "0.10"]
+    cells = ["vision", "2.00", "1.00", "1.00", "10.00", "1", "2", "45s", "1m00s", "1", "3", "0.10"]
     assert lines[1].split() == cells
     assert "from 2026-11-01 00:00:00 to 2026-11-20 12:00:00 (UTC); prices of 2026-01-01" in lines[2]
+
+
+def test_gpu_hours_are_those_of_the_instances_part(slotq, queue, prices):
+    """A quarter of a GPU of eight for an hour is 1/32 of an instance-hour."""
+    queue.usage = [
+        usage_page(
+            usage_row("ml.p5.48xlarge", instance_seconds=3600 / 32),
+            usage_row("ml.m5.large"),
+            usage_row("ml.p9.48xlarge"),
+        )
+    ]
+    assert told(slotq, "--by", "project", "--prices", prices)["total"]["gpu_hours"] == 0.25
+    assert " 0.25 " in slotq("usage", "--by", "project", "--prices", prices).stdout
 
 
 AT_MOST = "of these hours are of attempts that reported no checkpoint, and may have saved some"

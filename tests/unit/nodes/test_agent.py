@@ -766,7 +766,7 @@ def test_a_job_starts_without_the_variables_that_no_process_can_have(tmp_path: P
     node = make_node(tmp_path)
     job = job_of(node, HyperParameters=parameters)
     around = agent.Surroundings(job.order, job._place, node.settings, gpus=(), cpus=1, instance={})
-    variables = around.variables("", tmp_path)
+    variables = around.variables("", tmp_path, {})
     assert variables["SM_HP_LR"] == "2"
     assert not {"SM_HP_A=B", "SM_HP_LONG", "SM_HP_HALF", "SM_HPS"} & variables.keys()
     ran = subprocess.run(["/usr/bin/env"], env=variables, capture_output=True, check=True)

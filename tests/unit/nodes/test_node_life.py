@@ -49,6 +49,7 @@ def test_a_node_starts_for_a_job_with_what_its_tenant_shares():
     ledger = world.store.worlds.load(world.clock.now()).ledgers["p"]
     assert node.generation == ledger.version
     assert (node.tenant, node.started_for) == (TENANT, "job1")
+    assert node.instance_type == INSTANCE_TYPE
     assert (node.demand, node.contents) == (Demand(slots=1), Demand(gpus=4))
     assert world.used() == Demand(slots=1)
     request = world.request_of(node.training_job)

@@ -246,6 +246,19 @@ def test_what_bounds_a_part_of_a_gpu_is_kept_with_the_attempt(is_late: bool) -> 
     assert (view.gpu_bound, view.attempts[0].gpu_bound) == ("none", "mps")
 
 
+def test_what_bounded_a_part_outlives_a_node_that_has_forgotten_it() -> None:
+    queue = QueueOfNodes()
+    queue.start("one", 0)
+    queue.agent.read()
+    queue.agent.attempts["one"] = replace(queue.agent.attempts["one"], gpu_bound=GpuBound.MPS)
+    queue.settle()
+    queue.agent.forgotten.add("one")
+    queue.settle()
+    found = queue.store.jobs.with_attempts("one")
+    assert found is not None
+    assert (found[0].state, found[1][0].gpu_bound) == (S.BACKOFF, GpuBound.MPS)
+
+
 def test_a_script_that_ends_while_it_is_saved_still_runs() -> None:
     queue = QueueOfNodes()
     queue.start("one", 0)

@@ -53,6 +53,7 @@ OTHERWISE: dict[str, object] = {
     "refused_in": ("p",),
     "denied_in": ("p",),
     "releases": (1,),
+    "shared_faults": (1,),
     "ran": 1,
     "reports": True,
     "attempt": Attempt(

@@ -156,6 +156,26 @@ SHARED = NodeRules(gpus=4, keep=60_000, shared=True)
 
 CASES = [
     Case(
+        sentence="no job starts on an instance that is not of the pool's type any more",
+        pools=(nodes_pool(slots=1),),
+        nodes=(node(instance_type="ml.old"),),
+        active=(LOW,),
+        waiting=(asks("b"),),
+        decided=[],
+    ),
+    Case(
+        sentence="an instance that the pool does not have any more takes no job once it is empty",
+        pools=(nodes_pool(slots=0),),
+        nodes=(node(idle=1),),
+        waiting=(asks("b"),),
+        decided=[],
+    ),
+    Case(
+        sentence="such an instance ends with its last job",
+        nodes=(node(instance_type="ml.old", idle=1),),
+        decided=["end n1: unneeded"],
+    ),
+    Case(
         sentence="where nodes are shared, jobs of one tenant in two projects share one",
         pools=(nodes_pool(rules=SHARED),),
         projects=TWO,
@@ -883,7 +903,7 @@ def test_waiting_jobs_ask_for_the_instances_they_would_need(
     assert (status.held, status.waiting) == (len(active), asked)
 
 
-def test_members_of_a_gang_ask_for_an_instance_each() -> None:
+def test_members_of_a_gang_ask_for_the_instance_that_holds_them() -> None:
     world = Snapshot(
         pools=(nodes_pool(5),),
         waiting=(asks("a", project="a", group="g"), asks("b", project="a", group="g")),
@@ -891,7 +911,7 @@ def test_members_of_a_gang_ask_for_an_instance_each() -> None:
         projects=(quota("a", 0),),
     )
     (status,) = share_statuses(world, NOW)
-    assert status.waiting == 2
+    assert status.waiting == 1
 
 
 def test_a_request_is_the_same_before_and_behind_the_rest_of_a_line() -> None:

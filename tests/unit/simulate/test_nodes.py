@@ -67,6 +67,27 @@ def test_sixty_trials_of_one_gpu_run_sixteen_at_once_on_two_nodes():
     ]
 
 
+def test_sixty_trials_of_a_quarter_gpu_run_thirty_two_at_once_on_one_node():
+    record, seen = ran([job(f"t{n:02}", gpus=0.25) for n in range(60)], slots=1)
+    starts = sorted(record.started(f"t{n:02}")[0] // 1000 for n in range(60))
+    assert starts == [180] * 32 + [280] * 28
+    assert [line for line in seen if "starting" in line] == ["0 node-1 starting"]
+
+
+def test_whole_gpus_wait_for_a_gpu_without_parts():
+    halves = [job(f"h{n}", gpus=0.5, runtime=100 + 100 * (n % 2)) for n in range(16)]
+    record, _ = ran([*halves, job("whole", at=200, gpus=1), job("part", at=200, gpus=0.5)])
+    assert record.started("whole") == [380_000], "each GPU has one half until then"
+    assert record.started("part") == [280_000]
+
+
+def test_a_higher_rank_evicts_parts_of_one_gpu():
+    quarters = [job(f"q{n:02}", gpus=0.25, runtime=1_000) for n in range(32)]
+    record, _ = ran([*quarters, job("high", at=300, gpus=0.5, priority=1)], slots=1)
+    assert record.started("high") == [305_000]
+    assert sum(record.evictions(f"q{n:02}") for n in range(32)) == 2
+
+
 def test_a_job_starts_at_once_on_a_node_that_is_there():
     record, _ = ran([job("a", gpus=2, runtime=1_000), job("b", at=300, gpus=6)])
     assert (record.started("a"), record.started("b")) == ([180_000], [300_000])
@@ -212,3 +233,54 @@ def test_jobs_on_a_node_spend_their_parts_of_a_budget():
     record, _ = ran(jobs, slots=2, projects=projects, until=9_000)
     assert [record.started(f"j{n}") for n in range(8)] == [[180_000]] * 8
     assert (record.started("half"), record.started("late")) == ([2_180_000], [])
+
+
+SHARED = {"name": "p", "capacity": 1, "nodes": {"gpus": 8, "keep": 600, "share": "pool"}}
+
+
+def test_projects_that_share_a_node_get_their_shares_of_its_gpus():
+    """`a` uses what is idle. `b` and `c` reclaim GPU by GPU what they deserve, and no more."""
+    projects = [
+        {"name": name, "weight": weight} for name, weight in zip("abc", (2, 1, 1), strict=True)
+    ]
+    jobs = [
+        *({"name": f"a{n}", "project": "a", "submit_at": 0, "gpus": 1} for n in range(8)),
+        *({"name": f"b{n}", "project": "b", "submit_at": 10, "gpus": 1} for n in range(4)),
+        {"name": "c0", "project": "c", "submit_at": 20, "gpus": 2},
+    ]
+    scenario = Scenario.model_validate(
+        {"pools": [SHARED], "projects": projects, "jobs": jobs, "until": 1_000}
+    )
+    record = simulate(scenario)
+    running = sorted(name for name in record.states if record.states[name][-1][1] == "running")
+    assert running == ["a0", "a1", "a2", "a3", "b0", "b1", "c0"]
+    evicted = sum(state == "preempted" for seen in record.states.values() for _, state in seen)
+    assert evicted == 4
+
+
+SLICED = {"name": "p", "capacity": 1, "time_slice": 100, "nodes": {"gpus": 2, "keep": 600}}
+
+
+def test_three_users_take_turns_on_a_node():
+    """Each yields the two GPUs of the node when its slice is over."""
+    jobs = [
+        {"name": user[0], "user": user, "submit_at": at, "gpus": 2}
+        for at, user in enumerate(["ann", "bob", "cyd"])
+    ]
+    scenario = Scenario.model_validate({"pools": [SLICED], "jobs": jobs, "until": 650})
+    record = simulate(scenario)
+    turns = {name: [at // 1000 for at in record.started(name)] for name in "abc"}
+    assert turns == {"a": [0, 300, 600], "b": [100, 400], "c": [200, 500]}
+
+
+def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
+    jobs = [
+        {"name": "a", "user": "ann", "submit_at": 0, "gpus": 1, "checkpoint": False},
+        {"name": "b", "user": "bob", "submit_at": 0, "gpus": 1},
+        {"name": "c", "user": "bob", "gpus": 1, "submit_at": 5},
+        {"name": "d", "user": "cyd", "gpus": 1, "submit_at": 10},
+    ]
+    scenario = Scenario.model_validate({"pools": [SLICED], "jobs": jobs, "until": 290})
+    record = simulate(scenario)
+    started = {name: [at // 1000 for at in record.started(name)] for name in "abcd"}
+    assert started == {"a": [0], "b": [0, 200], "c": [], "d": [100]}

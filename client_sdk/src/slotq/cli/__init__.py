@@ -17,5 +17,6 @@ name_arguments  job names on the command line
 dry_run         dry submissions: for `--dry-run`, and before anything is uploaded
 setting_options  options made from the settings' lines in the model
 words           other arguments and options
+forwarding      ports of a job on this machine
 schemas         the JSON schema of each command's output
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from math import isnan
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import click
 
 from slotq.cli.app import App
-from slotq.remote_shell.ports import Forward, check_distinct, parsed
 from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.pool_definition import CLASS_NAME, LONGEST, read_amount
@@ -152,41 +150,3 @@ class Pair(Word):
         if not name or not equals:
             self.fail(f"'{value}' is not NAME=VALUE", param, ctx)
         return name, text
-
-
-def forward_option(help_text: str) -> Callable[[Any], Any]:
-    return click.option(
-        "--forward",
-        "forwards",
-        type=_Port(),
-        multiple=True,
-        callback=_distinct,
-        metavar="PORT[:LOCAL]",
-        help=help_text,
-    )
-
-
-class _Port(Word):
-    """PORT or PORT:LOCAL."""
-
-    name = "port"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Forward:
-        if isinstance(value, Forward):
-            return value
-        try:
-            return parsed(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _distinct(
-    _: click.Context, __: click.Parameter, forwards: tuple[Forward, ...]
-) -> tuple[Forward, ...]:
-    try:
-        check_distinct(forwards)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    return forwards

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from slotq.cost.instance_prices import InstancePrices
 from slotq_core.usage.amounts import Amounts, Totals, UsageGroup, field_of, grouped, merge
+from slotq_core.wire.pool_definition import contents_of
 
 _HOUR = 3_600_000
 _COSTLY = 95
@@ -51,6 +52,9 @@ class UsageLineView(BaseModel):
     lost_hours_at_most: float
     """The part of `lost_hours` that is an upper bound: from attempts that reported no
     checkpoint."""
+    gpu_hours: float
+    """The GPUs of the instance-hours: a quarter of a GPU for four hours is 1. Types of instance
+    whose GPUs are not known count nothing."""
 
 
 def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
@@ -109,4 +113,9 @@ def _line(
         evictions_taken=every.evictions_taken,
         lost_hours=every.lost_ms / _HOUR,
         lost_hours_at_most=every.lost_at_most_ms / _HOUR,
+        gpu_hours=sum(
+            amounts.instance_ms * contents_of(group_key.instance_type).get("gpus", 0)
+            for group_key, amounts in totals.items()
+        )
+        / _HOUR,
     )

@@ -65,7 +65,7 @@ def _spent(budget: BudgetView | None) -> str:
 
 def _of(project: ProjectView, figure: str) -> str:
     """One figure of a project, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
-    by_pool: dict[str, dict[str, int]] = {}
+    by_pool: dict[str, dict[str, int | float]] = {}
     for status in project.standings:
         by_pool.setdefault(status.pool, {})[status.resource] = getattr(status, figure)
     if not any(amount for own in by_pool.values() for amount in own.values()):
@@ -77,7 +77,7 @@ def amounts(value: Any) -> str:
     """Slots or amounts, by pool if they are: `4`, `4 slots, 32 gpus`, `p5: 4, p4: 2`."""
     if not isinstance(value, Mapping):
         return str(value)
-    if all(isinstance(own, int) for own in value.values()) and "slots" in value:
+    if all(isinstance(own, int | float) for own in value.values()) and "slots" in value:
         others = [f"{own} {name}" for name, own in value.items() if name != "slots"]
         slots = value["slots"]
         return ", ".join([f"{slots} slots", *others]) if others else str(slots)

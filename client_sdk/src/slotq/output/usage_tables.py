@@ -20,6 +20,7 @@ _HEADS = {"submitter": "PERSON"}
 _FIGURES = (
     ">SLOT-H",
     ">INSTANCE-H",
+    ">GPU-H",
     ">USD",
     ">JOBS",
     ">ATTEMPTS",
@@ -36,6 +37,7 @@ _LEAVES = (
     "ATTEMPTS",
     "INSTANCE-H",
     "LOST-H",
+    "GPU-H",
     "WAIT MEAN",
     "JOBS",
     "USD",
@@ -89,6 +91,7 @@ def _figures(line: UsageLineView) -> list[str]:
     return [
         f"{line.slot_hours:,.2f}",
         f"{line.instance_hours:,.2f}",
+        f"{line.gpu_hours:,.2f}",
         f"{usd}*" if line.unpriced_instance_hours else usd,
         f"{line.jobs:,}",
         f"{line.attempts:,}",

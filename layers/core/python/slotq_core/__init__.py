@@ -1,7 +1,7 @@
 """The core of SlotQ: a priority queue in front of SageMaker training.
 
-In reading order; each imports only from those above it, and from `errors`, `spelling` and
-`timestamps`.
+In reading order; each imports only from those above it, and from `errors`, `spelling`,
+`timestamps` and `gpu_amounts`.
 
     model       jobs, pools, projects … as data
     lifecycle   the legal transitions of a job
@@ -21,6 +21,7 @@ In reading order; each imports only from those above it, and from `errors`, `spe
     errors      the one error tree
     spelling    the known names near a misspelt one
     timestamps  times as text
+    gpu_amounts  GPUs in hundredths, and as text
 """
 
 __version__ = "0.2.0"

@@ -10,6 +10,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
+from slotq.cli.forwarding import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
 from slotq.cli.on_jobs import looked_at, submit_each
@@ -18,7 +19,7 @@ from slotq.cli.verbs.request_file import name_of, read_requests
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds, forward_option
+from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.submission import jsonable, settings_tags, with_tags

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import click
 
 from slotq.cli.exits import ExitCode
+from slotq.cli.forwarding import forward_option
 from slotq.cli.name_arguments import JobName
 from slotq.cli.on_jobs import named
-from slotq.cli.words import forward_option
 from slotq.jobs.follow import status_line
 from slotq.output.plain_table import LIVING
 from slotq.remote_shell.ports import Forward, forward_line, listening

@@ -19,10 +19,10 @@ from slotq_core.errors import InvalidRequest, NeverFits, Refused
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, Sweep
 from slotq_core.model.jobs import Job, Submission
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.policy.state.groups.concurrency import Bounded
 from slotq_core.policy.state.groups.gangs import LiveGang
-from slotq_core.policy.state.groups.matching import assign
+from slotq_core.policy.state.groups.matching import NodeBins, assign
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.wire.training.field_paths import keeps_checkpoints
 
@@ -168,7 +168,7 @@ def check_gang(
     jobs = [
         bare(member, user, pools) for user, submissions in members.items() for member in submissions
     ]
-    if not _fits(_whole(group, jobs), {pool.name: pool.capacity for pool in pools}):
+    if not _fits(_whole(group, jobs, pools), {pool.name: pool.capacity for pool in pools}):
         for member in chain.from_iterable(members.values()):
             check_pools(member, pools)  # A member's own refusal says more.
     check_room(group, jobs, pools, rights)
@@ -179,7 +179,7 @@ def check_room(
 ) -> None:
     """Raises NeverFits if empty pools, or the users' totals, could not hold enough of the gang at
     once, and InvalidRequest if it needs one pool and no pool is accepted by enough members."""
-    gang = _whole(group, jobs)
+    gang = _whole(group, jobs, pools)
     if group.same_pool:
         _check_common_pool(gang)
     room = {pool.name: pool.capacity for pool in pools}
@@ -197,8 +197,9 @@ def check_room(
         )
 
 
-def _whole(group: Group, jobs: Iterable[Job]) -> LiveGang:
-    return LiveGang(group=group, waiting=tuple(jobs), active=())
+def _whole(group: Group, jobs: Iterable[Job], pools: Iterable[Pool]) -> LiveGang:
+    gpus_in = {pool.name: gpus_of(pool) for pool in pools if pool.nodes is not None}
+    return LiveGang(group=group, waiting=tuple(jobs), active=(), gpus_in=gpus_in)
 
 
 def _must_start(gang: LiveGang) -> str:
@@ -228,6 +229,7 @@ def _fits(gang: LiveGang, room: Mapping[str, Demand], bounded: Bounded | None = 
         jobs = [bounded.counted(job) if bounded else job for job in order]
         for allowed in gang.allowed_pools():
             pools = {job.name: [name for name in job.pools if name in allowed] for job in jobs}
-            if gang.enough(assign(jobs, pools, room)):
+            bins = NodeBins(gang.gpus_in) if gang.gpus_in else None
+            if gang.enough(assign(jobs, pools, room, bins)):
                 return True
     return False

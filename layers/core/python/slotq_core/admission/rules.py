@@ -195,7 +195,7 @@ def _check_parts(group: str, needs: Needs, pools: Sequence[Pool]) -> None:
 
 def bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
     """The submission as a job with only its size and pools; with no pool if none has the required
-    properties."""
+    properties. Jobs with `gpus` share nodes by their roles."""
     needs = _needs(member, pools, _named(member, pools))
     met = [pool for pool in _named(member, pools) if needs.met_by(pool)]
     return Job(
@@ -207,6 +207,8 @@ def bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
         demand=needs.counted(met).whole.demand,
         pools=tuple(pool.name for pool in met),
         person=person,
+        gpus=member.gpus,
+        tenant=f":{member.role}" if member.gpus else "",
     )
 
 

@@ -347,8 +347,6 @@ class Submission(JobSettings):
     priority_class: str = ""
     group: str = ""
     """The group's name; empty: none."""
-    in_gang: bool = False
-    """Whether that group is a gang."""
     checkpoints: bool = True
     after: tuple[str, ...] = ()
     """Jobs, and groups as `GROUP_END` says, that must complete before this one waits for slots. A

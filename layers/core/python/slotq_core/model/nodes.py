@@ -52,6 +52,8 @@ class Node:
     contents: Demand = field(default_factory=Demand)
     """What the instance has: `gpus`, and CPUs and memory where known. Changes only while no job is
     on the node."""
+    instance_type: str = ""
+    """Its pool's when it started; empty: that was not recorded."""
     training_job: str
     token: str
     """A token in the training job's tags. It shows that a repeated create is this queue's own."""

@@ -152,27 +152,28 @@ class Project:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShareStatus:
-    """One project or department in one scope and one resource."""
+    """One project or department in one scope and one resource. Where projects share nodes, amounts
+    may be parts of units."""
 
     name: str
     is_department: bool
     scope: str
     """The pool where the quota counts; empty: all pools together."""
     resource: str
-    quota: int
-    share: int
+    quota: int | float
+    share: int | float
     """The fair share: the owner's amount if every project takes all that it asks for."""
-    limit: int | None
-    held: int
+    limit: int | float | None
+    held: int | float
     """Held now, by jobs that go on."""
-    stopping: int
+    stopping: int | float
     """Held by jobs that are being stopped."""
-    waiting: int
+    waiting: int | float
     """Asked for by waiting jobs, at most what the pools have."""
 
     @property
-    def over_quota(self) -> int:
-        return max(0, self.held - self.quota)
+    def over_quota(self) -> int | float:
+        return max(0, round(self.held - self.quota, 4))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,13 +20,14 @@ from slotq_core.ports.surroundings import Clock, QueueVersion
 if TYPE_CHECKING:
     from slotq_core.admission.user_quotas import UserQuota
     from slotq_core.operations.usage.project_metrics import Measured
+    from slotq_core.policy.explain.share_status import HeldAmounts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharers:
     """Shares and budgets of projects and departments."""
 
-    held: Mapping[str, Mapping[str, Demand]]
+    held: HeldAmounts
     """What the jobs of each project hold, by pool."""
     standings: tuple[ShareStatus, ...]
     budgets: Mapping[str, BudgetStatus] = field(default_factory=dict)
@@ -81,14 +82,13 @@ class Overview:
     def sharers(self) -> Sharers:
         """Shares and budgets of projects and departments, and what the jobs of each project
         hold."""
-        from slotq_core.admission.configuration.subscription import held_by_projects
-        from slotq_core.policy.explain.share_status import share_statuses
+        from slotq_core.policy.explain.share_status import held_amounts, share_statuses
         from slotq_core.policy.state.quotas.budgets import budgets_of
 
         now = self._clock.now()
         snapshot = self._store.worlds.load(now).snapshot
         return Sharers(
-            held=held_by_projects(snapshot.active),
+            held=held_amounts(snapshot, now),
             standings=tuple(share_statuses(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )

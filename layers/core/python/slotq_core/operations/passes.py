@@ -26,7 +26,7 @@ from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinishe
 from slotq_core.operations.effects import Effects
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import pools_touched, steps
-from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in, nodes_in
+from slotq_core.policy.plan import Decision, Plan, StartGang, StartNode, jobs_in, nodes_in
 from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Repair, Store
@@ -417,15 +417,16 @@ class Passes:
 
         A decision about a group is committed as a whole, if need be in parts (`DecisionsInParts`).
         Nodes whose jobs it evicts then end by a later plan. Another decision that takes several
-        transactions is an eviction. The first carries the claim, so the remaining slots stay owed
-        if the handler dies in between, and the nodes, so no job comes to them any more.
+        transactions is an eviction, or the start of a node for a large gang. The first carries the
+        claim, so the remaining slots stay owed if the handler dies in between, and the nodes, so no
+        job comes to one that ends. Members without a claim get one by the next plan.
         """
         changes, touched = _changes(together), _pools(together)
         about_group = any(change.after.group for change in changes)
         nodes = self._node_changes(together, conditions)
         fitting, seen = self._store.decisions.fitting, conditions.seen(touched)
         fits = len(together) > 1 or fitting(changes, seen=seen, nodes=nodes) == len(changes)
-        if about_group and not fits:
+        if about_group and not (fits or isinstance(together[0].decision, StartNode)):
             jobs = self._parts.commit(
                 changes,
                 seen=seen,

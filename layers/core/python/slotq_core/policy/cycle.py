@@ -7,6 +7,7 @@
     3 walk      each job in that order has a turn, with the least disruptive step first:
                   free slots, then slots coming free                 state/pool_room.py
                   move running jobs to another pool                  actions/consolidate.py, gate.py
+                  or to other nodes                                  actions/nodes/node_moves.py
                   take slots back from projects over their share     actions/reclaim.py, gate.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
@@ -118,7 +119,7 @@ def _visit(steps: Steps, job: Job) -> bool:
         return False
     if gang and not gang.runs:
         return take_turn(steps, gang)
-    if job.gpus and state.nodes and gang is None:
+    if job.gpus and state.nodes:
         return take_turn_on_nodes(steps, job)
     rooms = state.rooms_of(job)
     state.take_own_claim(job)

@@ -46,6 +46,8 @@ class StartNode:
     name: str
     """The node's name, unique among the pool's nodes."""
     claim: Claim
+    along: tuple[tuple[Job, Claim], ...] = ()
+    """Other members of the job's gang, each with its claim: the gang starts once all have room."""
 
 
 class NodeEnd(StrEnum):
@@ -58,7 +60,7 @@ class NodeEnd(StrEnum):
     LONGEST_RUNTIME = "longest_runtime"
     """SageMaker would soon stop its training job."""
     UNNEEDED = "unneeded"
-    """The pool keeps no nodes any more."""
+    """The pool keeps no nodes any more, or has another instance type."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +203,8 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
             return tuple(start.job for start in starts)
         case Evict(beneficiary=job, victims=victims, along=along):
             return (job, *(member for member, _ in along), *victims)
+        case StartNode(job=job, along=along):
+            return (job, *(member for member, _ in along))
         case Move(beneficiary=job, moved=moved):
             return (job, *(mover for mover, _ in moved))
         case RollBack(jobs=jobs) | EndGroup(jobs=jobs):

@@ -2276,8 +2276,15 @@ fraction = float(os.environ.get("SLOTQ_GPU_FRACTION", 1))
 memory = int(os.environ.get("SLOTQ_GPU_MEMORY", 0)) >> 20
 
 
+def attempted(cap, *arguments):
+    try:
+        cap(*arguments)
+    except Exception as error:
+        print("slotq: no cap on GPU memory:", repr(error), file=sys.stderr)
+
+
 def cap_torch(cuda):  # Not before the script uses CUDA: this must not initialise it.
-    cuda._lazy_call(lambda: cuda.set_per_process_memory_fraction(fraction))
+    cuda._lazy_call(lambda: attempted(cuda.set_per_process_memory_fraction, fraction))
 
 
 def cap_tensorflow(tensorflow):
@@ -2308,10 +2315,7 @@ class Caps:
 
     def run(self, run, module, cap):
         run(module)
-        try:
-            cap(module)
-        except Exception as error:
-            print("slotq: no cap on GPU memory:", repr(error), file=sys.stderr)
+        attempted(cap, module)
 
 
 sys.meta_path.insert(0, Caps())

@@ -162,8 +162,6 @@ def tenant_in(tenant: str, project: str) -> str:
 
 def whole_causes(submission: Submission, request: Request, *, shared: bool) -> Iterator[str]:
     """Yield why no node can run the job, in the form of `Job.whole_because`."""
-    if submission.in_gang:
-        yield _cause("gang")
     if submission.demand.slots > 1 or submission.parts or submission.by_type:
         yield _cause("instances")
     yield from (_cause("field", name) for name in _others(request, _CARRIED_OUT))

@@ -16,9 +16,9 @@ class HoldingLimit(Reason):
 
     code: ClassVar[str] = "limit_reached"
     owner: str
-    needed: int
-    used: int
-    limit: int
+    needed: int | float
+    used: int | float
+    limit: int | float
     resource: str = "slots"
     """The resource that the numbers count."""
 
@@ -70,9 +70,9 @@ class QuotaExceeded(Reason):
 
     code: ClassVar[str] = "quota_for_non_preemptible"
     owner: str
-    needed: int
-    used: int
-    quota: int
+    needed: int | float
+    used: int | float
+    quota: int | float
     resource: str = "slots"
     """The resource that the numbers count."""
 

@@ -190,8 +190,8 @@ class OwnShareUsed(Spared):
     code: ClassVar[str] = "own_share_used"
     project: str
     """The project or department."""
-    used: int
-    share: int
+    used: int | float
+    share: int | float
     resource: str = "slots"
 
     def _because(self) -> str:
@@ -204,9 +204,9 @@ class WithinShare(Spared):
 
     code: ClassVar[str] = "within_share"
     project: str
-    used: int
-    share: int
-    quota: int
+    used: int | float
+    share: int | float
+    quota: int | float
     resource: str = "slots"
 
     def _because(self) -> str:

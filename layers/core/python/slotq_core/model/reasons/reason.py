@@ -49,14 +49,14 @@ NO_SHARE = "a quota or a weight gives it one; until then it starts where others 
 """Advice to a project without a share."""
 
 
-def share_used(project: str, used: int, share: int, resource: str, *, quota: int = 0) -> str:
+def share_used(project: str, used: float, share: float, resource: str, *, quota: float = 0) -> str:
     """How much a project uses of its fair share, in words."""
     if not share and not quota:
         return f"project {project} has no share here: {NO_SHARE}"
     return f"project {project} uses {units(used, resource)} of its fair share {share}"
 
 
-def in_slots(n: int) -> str:
+def in_slots(n: float) -> str:
     return units(n, "slots")
 
 

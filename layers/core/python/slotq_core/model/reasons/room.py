@@ -151,8 +151,8 @@ class HeldForOthers(Reason):
     """The holder's project; empty: the same as the waiting job's, or there are no projects."""
     project: str = ""
     """The waiting job's project. It and its figures are set only with `holder_project`."""
-    used: int = 0
-    quota: int = 0
+    used: int | float = 0
+    quota: int | float = 0
 
     def sentence(self) -> str:
         free = f"the {self.free} free in pool {self.pool}"
@@ -228,11 +228,11 @@ class ShareUsed(Reason):
 
     code: ClassVar[str] = "share_used"
     pool: str
-    needed: int
+    needed: int | float
     project: str
-    used: int
-    share: int
-    quota: int
+    used: int | float
+    share: int | float
+    quota: int | float
     resource: str = "slots"
     """The resource that the numbers count."""
 

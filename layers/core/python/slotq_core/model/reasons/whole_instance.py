@@ -10,7 +10,6 @@ from slotq_core.model.reasons.reason import Reason
 
 _SENTENCES: Mapping[str, str] = {
     "no_nodes": "none of its pools keeps nodes",
-    "gang": "it is a member of a gang",
     "instances": "it takes several instances",
     "entry_point": (
         "its request names no ContainerEntrypoint and no script, and a node cannot see the entry "

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 
 from slotq_core.errors import NoSuchJob, NotUnderstood, SlotQError, Unavailable
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, Restore
+from slotq_core.model.attempts import Attempt, GpuBound, Restore
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import node_of_owner
 from slotq_core.model.pools import CapacityKind, ServiceQuota
@@ -251,12 +251,13 @@ class Observing:
             sharing = reads.configuration(self._clock.now()).sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
         if news is not None:
-            place = news.seen.checkpoints or attempt.checkpoints
+            seen = news.seen
+            is_unknown = seen.gpu_bound is GpuBound.NONE
             attempt = replace(
                 attempt,
-                artifact=news.seen.artifact,
-                checkpoints=place,
-                gpu_bound=news.seen.gpu_bound,
+                artifact=seen.artifact,
+                checkpoints=seen.checkpoints or attempt.checkpoints,
+                gpu_bound=attempt.gpu_bound if is_unknown else seen.gpu_bound,
             )
             if attempt.outcome in MAY_GO_ON:
                 attempt = news.reported(attempt)

@@ -215,10 +215,7 @@ class Changes:
                     with_gpus,  # Few jobs ask for GPUs of a node.
                 )
 
-                in_gang = self._in_gang(job)
-                admitted = with_gpus(
-                    admitted, replace(submitted, in_gang=in_gang), full, configuration.pools
-                )
+                admitted = with_gpus(admitted, submitted, full, configuration.pools)
             after = settled(job, revision, admitted, rights.classes, by=by)
             if moves:
                 after = replace(after, checkpoints=submission.checkpoints)
@@ -239,10 +236,6 @@ class Changes:
             now=now,
             check_release=lambda current: self._check_release(current, by),
         ), request
-
-    def _in_gang(self, job: Job) -> bool:
-        stored = self._store.groups.get(job.group) if job.group else None
-        return stored is not None and stored.group.max_parallel is None
 
     def _check_no_gang(self, job: Job) -> None:
         """Raises InvalidRequest if the job belongs to a gang, which is of one project, or to a

@@ -85,7 +85,8 @@ class NodeStarts:
             self._ended.end(node, NodeEnding(of_job=lambda _: Ending.FORBIDDEN, message=shown))
             return None
         launch = self._documents.launch(node, rules)
-        answer = self._training.create_node(request, node, launch, instance_type=pool.instance_type)
+        kind = node.instance_type or pool.instance_type
+        answer = self._training.create_node(request, node, launch, instance_type=kind)
         own = without_token(answer.message, node)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:

@@ -80,6 +80,7 @@ class NodeSteps:
             project="" if shared else job.project,
             demand=slot,
             contents=Demand({**others, "gpus": max(-(-job.gpus // WHOLE), gpus_of(pool))}),
+            instance_type=pool.instance_type,
             training_job=node_training_job(start.pool, start.name, generation, token),
             token=token,
             started_for=job.name,
@@ -98,7 +99,7 @@ _REASONS = {
     NodeEnd.KEEP_OVER: "the pool's keep",
     NodeEnd.NEEDED: "a need in another form",
     NodeEnd.LONGEST_RUNTIME: LONGEST_RUNTIME,
-    NodeEnd.UNNEEDED: "a pool without nodes",
+    NodeEnd.UNNEEDED: "a pool without nodes, or of another instance type",
 }
 """For people: what a node makes room for, where it makes room for no job."""
 

@@ -22,10 +22,10 @@ class ResourceAmounts:
     """Amounts of one resource. With quotas by pool, all pools together: then a job that accepts
     several pools waits in each."""
 
-    held: int = 0
-    waiting: int = 0
-    over_quota: int = 0
-    share: int = 0
+    held: int | float = 0
+    waiting: int | float = 0
+    over_quota: int | float = 0
+    share: int | float = 0
 
     def __add__(self, other: ResourceAmounts) -> ResourceAmounts:
         return ResourceAmounts(
@@ -73,7 +73,7 @@ def _busiest(every: Measured, projects: Collection[str]) -> list[str]:
     first = FIRST_RESOURCE if FIRST_RESOURCE in resources else resources[0] if resources else ""
     busy = {name for (name, _), amounts in every.items() if amounts.held or amounts.waiting}
 
-    def load(name: str) -> tuple[int, int]:
+    def load(name: str) -> tuple[float, float]:
         amounts = every[name, first]
         return -amounts.held, -amounts.waiting
 

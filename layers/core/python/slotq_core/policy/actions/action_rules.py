@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.policy.actions.consolidate import Consolidation
-from slotq_core.policy.actions.node_moves import NodeConsolidation
+from slotq_core.policy.actions.nodes.node_moves import NodeConsolidation
 from slotq_core.policy.actions.preempt import Preemption
 from slotq_core.policy.actions.reclaim import Reclaims
 from slotq_core.policy.actions.time_slice import TimeSlices

@@ -22,7 +22,7 @@ from operator import attrgetter, methodcaller
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE
-from slotq_core.policy.actions.move_search import MOST
+from slotq_core.policy.actions.nodes.move_search import MOST
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
@@ -75,9 +75,10 @@ class Consolidation:
         """The sets of projects to try, the largest first. Moves to a pool with quotas of its own
         may bring the job's project or department within its share here."""
         accounts, pool = self.state.accounts, room.pool.name
-        mine, book = accounts.of(job, pool), accounts.book(pool)
+        mine, book, shared = accounts.of(job, pool), accounts.book(pool), accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
         everyone = room.jobs.projects() | {job.project}
-        within_share = not book or may_move_others(job, mine)
+        within_share = not book or may_move_others(asked, mine)
         by_pool = accounts.scopes.of(pool) != EVERYWHERE
         if within_share or by_pool:
             yield everyone
@@ -90,6 +91,7 @@ class Consolidation:
         """Whether the job may move these jobs."""
         eviction, target = found
         accounts, here = self.state.accounts, eviction.room.pool.name
+        shared = accounts.shared
         running = [victim.jobs[0] for victim in eviction.victims if victim.jobs[0].attempt]
         if all(moving.project == job.project for moving in running) or not accounts.book(here):
             return True
@@ -97,8 +99,10 @@ class Consolidation:
         for moving in running:
             if not accounts.scopes.same(here, target[moving.name]):
                 for account in accounts.of(moving, here):
-                    leaving[account.key] = leaving.get(account.key, NOTHING) + moving.demand
-        return may_move_others(job, accounts.of(job, here), leaving)
+                    held = moving.demand if shared is None else shared.of(moving, here)
+                    leaving[account.key] = leaving.get(account.key, NOTHING) + held
+        asked = job.demand if shared is None else shared.of(job, here)
+        return may_move_others(asked, accounts.of(job, here), leaving)
 
     def _among(self, job: Job, room: PoolRoom, candidates: Iterable[Candidate]) -> Found | None:
         """The moves of some of the candidates that let the job start in the room."""

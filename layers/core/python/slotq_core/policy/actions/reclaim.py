@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import attrgetter, methodcaller
+from typing import Protocol
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank
@@ -50,37 +52,70 @@ class Reclaims:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`. `once_started`: as the next plan would find
         it, for which all that this plan has started runs."""
-        of = self.state.accounts.of
-        able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
-        searches = [
-            _InPool(job, room, self, set(spare), once_started=once_started) for room in able
+        of, shared = self.state.accounts.of, self.state.accounts.shared
+        able = [
+            room
+            for room in rooms
+            if may_reclaim(
+                job.demand if shared is None else shared.of(job, room.pool.name),
+                of(job, room.pool.name),
+            )
         ]
-        found = [(search, victims) for search in searches if (victims := search.victims())]
+        searches = [
+            (room, Search(job, room, self.state, set(spare), once_started=once_started))
+            for room in able
+        ]
+        found = [
+            (room, search, victims) for room, search in searches if (victims := search.victims())
+        ]
         if not found:
             return None
-        base = min(search.lowest_rank() for search, _ in found)
+        base = min(search.lowest_rank() for _, search, _ in found)
         return least_harm(
             [
-                Eviction(room=search.room, victims=search.better(victims, base))
-                for search, victims in found
+                Eviction(room=room, victims=search.better(victims, base))
+                for room, search, victims in found
             ],
             base,
         )
 
 
-class _InPool:
-    """The search for what one job may reclaim in one pool, within its project's share."""
+class Holders(Protocol):
+    """The candidates in one place by project, as `PoolJobs` has them."""
+
+    def projects(self) -> AbstractSet[str]: ...
+    def candidates(self, project: str) -> Sequence[Candidate]: ...
+    def candidates_once_started(self, project: str) -> Sequence[Candidate]: ...
+
+
+class Place(Protocol):
+    """A pool, or a node there, where a job may reclaim."""
+
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def jobs(self) -> Holders: ...
+    def missing(self, job: Job) -> Demand: ...
+    def left(self, job: Job) -> Demand: ...
+
+
+class Search:
+    """The search for what one job may reclaim in one pool or on one node, within its project's
+    share."""
 
     def __init__(
-        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], *, once_started: bool
+        self, job: Job, room: Place, state: PlanState, spare: set[str], *, once_started: bool
     ) -> None:
-        self.job, self.room, self._state = job, room, reclaims.state
-        self._accounts = reclaims.state.accounts
+        self.job, self.room, self._state = job, room, state
+        self._accounts = state.accounts
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
         self._once_started = once_started
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
+        shared = self._accounts.shared
+        self._asked = job.demand if shared is None else shared.of(job, self._name)
+        """What the job counts in its accounts."""
         self._missing = NOTHING
         self._givers: dict[str, Chain] = {}
         """The accounts of the projects that hold more than they deserve here."""
@@ -160,7 +195,7 @@ class _InPool:
     def _brought_back(self, victims: Sequence[Candidate]) -> Candidate | None:
         """A victim whose project would take the slots back at once, or None: the reclaimer is above
         its own quota, and waiting jobs of that project are within theirs without the victims."""
-        if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
+        if not self.job.evictable or self._mine[0].in_quota(self._asked):
             return None
         left = self.room.left(self.job) + self._freed(victims) - self.job.demand
         for victim in reversed(victims):
@@ -168,8 +203,14 @@ class _InPool:
             gone = self._counted(other for other in victims if other.project == victim.project)
             if theirs[0].over_quota(gone):
                 continue
-            back = self._state.waits(victim.project)
-            in_quota = (job for job in back if theirs[0].in_quota(job.demand - gone))
+            back, shared = self._state.waits(victim.project), self._accounts.shared
+            in_quota = (
+                job
+                for job in back
+                if theirs[0].in_quota(
+                    (job.demand if shared is None else shared.of(job, self._name)) - gone
+                )
+            )
             if any(self._takes_back(job, theirs, left) for job in in_quota):
                 return victim
         return None
@@ -202,7 +243,7 @@ class _InPool:
 
     def _taking(self, victims: Iterable[Candidate]) -> Taking:
         """The reclaim with these victims gone."""
-        taking = Taking(self.job, self._mine)
+        taking = Taking(self._asked, self._mine)
         for victim in victims:
             counted = self._accounts.scopes.counted(victim, self._name)
             taking.lose(counted, self._givers[victim.project])
@@ -215,7 +256,7 @@ class _InPool:
         enough: Callable[[Sequence[Candidate]], bool],
     ) -> tuple[Candidate, ...] | None:
         """ "The most over-served project gives first, one victim at a time." """
-        taking, taken = Taking(self.job, self._mine), list[Candidate]()
+        taking, taken = Taking(self._asked, self._mine), list[Candidate]()
         left = dict(chains)
         coming: dict[str, Iterator[Candidate]] = {}
         while not enough(taken):

@@ -51,7 +51,7 @@ class TimeSlices:
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
         ends = self.ends_to_come(job, room)
-        return {other.name: end for other, end in ends if self._yields(other, job)}
+        return {other.name: end for other, end in ends if self.yields(other, job)}
 
     def ends_to_come(self, job: Job, room: PoolRoom) -> list[tuple[Job, int]]:
         """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`, if
@@ -74,8 +74,8 @@ class TimeSlices:
         found, own = [], rank(job)
         for candidate in room.jobs.candidates(job.project):
             other = candidate.places[0][0]
-            if candidate.rank == own and self._yields(other, job):
-                end = self._slice_ends(job, other, room)
+            if candidate.rank == own and self.yields(other, job):
+                end = self.slice_ends(job, other, room)
                 if end is not None and end <= self.state.now:
                     found.append(candidate)
         return found
@@ -114,7 +114,7 @@ class TimeSlices:
             options = [candidate for candidate in options if held[candidate.jobs[0].person] > mine]
             if not options:
                 return None
-            first = min(options, key=lambda candidate: _order(held, candidate))
+            first = min(options, key=lambda candidate: turn_order(held, candidate))
             options.remove(first)
             chosen.append(first)
             held[first.jobs[0].person] -= first.slots
@@ -124,18 +124,18 @@ class TimeSlices:
         """Slots past their slice by user, for the job's project and rank in this pool."""
         held: Counter[str] = Counter()
         for other in room.jobs.running(job.project):
-            end = self._slice_ends(job, other, room)
+            end = self.slice_ends(job, other, room)
             if rank(other) == rank(job) and end is not None and end <= self.state.now:
                 held[other.person] += other.demand.slots
         return held
 
     def _protected_until(self, job: Job, other: Job, room: PoolRoom) -> int:
         """When (ms) the later of the other job's slice and `min_runtime` ends; 0: never."""
-        end = self._slice_ends(job, other, room)
+        end = self.slice_ends(job, other, room)
         protection, _ = room.jobs.protections.get(other.name, (end, other))
         return max(end, protection) if end and protection else 0
 
-    def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
+    def slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
         """When (ms) the other job's slice ends towards this job; None: it has none. It begins at
         the other job's start, or when this job's user last yielded, if later."""
         since = other.attempt.running_since if other.attempt else None
@@ -145,12 +145,12 @@ class TimeSlices:
         yielded = last_yield(job.project, job.person, rank(job), yields) if yields else None
         return max(since, yielded or since) + room.pool.time_slice
 
-    def _yields(self, other: Job, job: Job) -> bool:
+    def yields(self, other: Job, job: Job) -> bool:
         """Whether the running job can ever yield to this one."""
         return self._may_yield(other, job) and other.person != job.person
 
     def _may_yield(self, other: Job, job: Job) -> bool:
-        """As `_yields`, for any two users."""
+        """As `yields`, for any two users."""
         if not _alike(other, job):
             return False
         return other.evictable and other.checkpoints and other.group not in self.state.gangs
@@ -171,7 +171,8 @@ def _alike(other: Job, job: Job) -> bool:
     return other.project == job.project and rank(other) == rank(job)
 
 
-def _order(held: Counter[str], candidate: Candidate) -> tuple[object, ...]:
+def turn_order(held: Counter[str], candidate: Candidate) -> tuple[object, ...]:
+    """The sort key of candidates whose slice is over, the first to yield first."""
     attempt = candidate.jobs[0].attempt
     assert attempt is not None
     return (-held[candidate.jobs[0].person], attempt.running_since, candidate.order)

@@ -73,7 +73,7 @@ class _Harm:
         self._shift = {rank: _LOST + _COUNT * (1 + level) for level, rank in enumerate(ranks)}
 
     def of(self, candidate: Candidate) -> int:
-        number = len(candidate.places)
+        number = candidate.number
         shift = self._shift.get(candidate.rank)
         above = 0 if shift is None else number << shift
         return above + (candidate.lost << _COUNT) + number

@@ -32,11 +32,11 @@ class Eviction:
     def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int]:
         """The sort key of harm: "fewer of a higher rank (above `base`), then less slot-time lost,
         then fewer victims". Smaller is better."""
-        ranks = (victim.rank for victim in self.victims for _ in victim.places)
+        ranks = (victim.rank for victim in self.victims for _ in range(victim.number))
         return (
             tuple(sorted((rank for rank in ranks if rank > base), reverse=True)),
             sum(victim.lost for victim in self.victims),
-            sum(len(victim.places) for victim in self.victims),
+            sum(victim.number for victim in self.victims),
         )
 
 

@@ -6,7 +6,7 @@ the jobs ahead leave. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from slotq_core.policy.state.candidates import is_settled
 from slotq_core.policy.state.groups.job_parts import part_name, whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.gate import Taking, may_reclaim, may_take
 
 if TYPE_CHECKING:
@@ -324,26 +325,26 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:
         return outlook.NoLowerRank, ()
-    if not may_reclaim(job, mine):
-        over = explain.beyond(mine[0], job, mine[0].share)
-        return outlook.OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
-    if may_take(job, mine, other, theirs):
+    pool, units = room.pool.name, explain.in_units(state.accounts)
+    asked = explain.asked(job, pool, state.accounts)
+    if not may_reclaim(asked, mine):
+        return outlook.OwnShareUsed, _numbers(mine[0], explain.beyond(mine[0], asked), units)
+    if may_take(asked, mine, explain.asked(other, pool, state.accounts), theirs):
         return _no_help(missing)
-    if Taking(job, mine).is_fair(theirs):  # The department would come beyond its share.
-        over = explain.beyond(mine[-1], job, mine[-1].share)
-        return outlook.OwnShareUsed, _numbers(mine[-1].name, mine[-1].used, mine[-1].share, over)
+    if Taking(asked, mine).is_fair(theirs):  # The department would come beyond its share.
+        return outlook.OwnShareUsed, _numbers(mine[-1], explain.beyond(mine[-1], asked), units)
     over = theirs[0].resources[0]
-    numbers = _numbers(theirs[0].name, theirs[0].used, theirs[0].share, over)
-    return outlook.WithinShare, (*numbers, ("quota", theirs[0].quota[over]))
+    numbers = _numbers(theirs[0], over, units)
+    return outlook.WithinShare, (*numbers, ("quota", units(theirs[0].quota[over])))
 
 
 def _numbers(
-    project: str, used: Demand, share: Demand, resource: str
+    account: Account, resource: str, units: Callable[[int], float]
 ) -> tuple[tuple[str, Any], ...]:
     return (
-        ("project", project),
-        ("used", used[resource]),
-        ("share", share[resource]),
+        ("project", account.name),
+        ("used", units(account.used[resource])),
+        ("share", units(account.share[resource])),
         ("resource", resource),
     )
 

@@ -19,6 +19,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
 from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.job_parts import whole_name
+from slotq_core.policy.state.groups.matching import NodeBins
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
@@ -90,45 +91,79 @@ def incomplete(gang: LiveGang) -> Reason:
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
     """The reason of a gang without room, with a second cause."""
     rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]
+    lacks, no_gpus_left = _lacks(gang, state, rules.eligible.closed_to)
     return reasons.GangBlocked(
         group=gang.group.name,
         needed=gang.needed,
         free=sum(max(0, room.free_now.slots) for room in rooms),
         drains="",
-        lacks=_lacks(gang, state, rules.eligible.closed_to),
-        also=_also_of_gang(gang, state),
+        lacks=lacks,
+        also=_also_of_gang(gang, state) or no_gpus_left,
     )
 
 
-def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
-    """The first member, in the order of service, for which the others leave no room."""
+def _lacks(
+    gang: LiveGang, state: PlanState, closed_to: ClosedTo
+) -> tuple[reasons.Lacks | None, reasons.NoGpusFree | None]:
+    """The first member, in the order of service, for which the others leave no room; if it takes
+    GPUs of nodes, with what these have left."""
     left = {
         name: state.rooms[name].free for name in gang.representative.pools if name in state.rooms
     }
+    bins = _free_on_nodes(gang, state) if state.nodes else None
     for job in gang.in_service_order:
         rooms = state.rooms_of(job)
-        able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
+        able = [room for room in rooms if _is_well(job, room) and not closed_to(job, room)]
+        if bins and job.gpus and bins.joined(job, [room.pool.name for room in able]):
+            continue
         room = next((room for room in able if job.demand.within(left[room.pool.name])), None)
         if room is not None:
             left[room.pool.name] -= job.demand
+            if bins and job.gpus:
+                bins.open(job, room.pool.name)
         elif rooms:
             room = rooms[0]
             free = left[room.pool.name]
             drains = room.drain if job.demand.within(free) and closed_to(job, room) else None
-            return _lacks_in(room, job, free, gang, state.waiting[drains.job] if drains else None)
-    return None
+            holders = [state.waiting[drains.job]] if drains else _holders(room, gang, state)
+            lacks = _lacks_in(room, job, free, gang, holders)
+            on_nodes = bins is not None and bins.takes(job, room.pool.name)
+            return lacks, _no_gpus_left(job, room, bins, free) if bins and on_nodes else None
+    return None, None
+
+
+def _no_gpus_left(
+    job: Job, room: PoolRoom, bins: NodeBins, instances: Demand
+) -> reasons.NoGpusFree:
+    """What the nodes have left for the member beside the others."""
+    found = bins.left(job, room.pool.name)
+    pieces = [amount for left in found for amount in left if amount > 0]
+    return reasons.NoGpusFree(
+        pool=room.pool.name,
+        needed=job.gpus,
+        free=sum(pieces),
+        largest=max(pieces, default=0),
+        nodes=sum(sum(left) > 0 for left in found),
+        instances=max(0, instances.slots),
+    )
+
+
+def _free_on_nodes(gang: LiveGang, state: PlanState) -> NodeBins:
+    """The GPUs that are free on nodes of the members' tenants."""
+    assert state.nodes is not None
+    bins = NodeBins(gang.gpus_in)
+    for tenant, room in state.nodes.of_members(gang):
+        bins.add(room.pool, tenant, room.open_now)
+    return bins
 
 
 def _lacks_in(
-    room: PoolRoom, job: Job, left: Demand, gang: LiveGang, drains: Job | None
+    room: PoolRoom, job: Job, left: Demand, gang: LiveGang, holders: Iterable[Job]
 ) -> reasons.Lacks:
-    """The member's shortfall in its first pool, and the largest holder there: first the job that
-    the pool drains for, if that keeps the member out."""
+    """The member's shortfall in its first pool, and the largest holder there. `holders`: the job
+    that the pool drains for, if that keeps the member out, else all."""
     resource = short(job, left)
-    jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
-    others = {holder.name: holder for holder in jobs if holder.group != gang.group.name}
-    holders = sorted(others.values(), key=lambda holder: (-holder.demand[resource], holder.name))
-    holders = [drains] if drains else holders
+    holders = sorted(holders, key=lambda holder: (-holder.demand[resource], holder.name))
     site = gang.group.site(job.name)
     return reasons.Lacks(
         member=whole_name(job.name),
@@ -141,6 +176,15 @@ def _lacks_in(
         holder_project=holders[0].project if holders else "",
         other_holders=max(0, len(holders) - 1),
     )
+
+
+def _holders(room: PoolRoom, gang: LiveGang, state: PlanState) -> list[Job]:
+    """The jobs of others that hold, claim or await slots in the room, also those on nodes."""
+    held: Iterable[Job] = room.jobs.everyone()
+    if state.nodes:
+        held = [own for shown in held for own in state.nodes.stand_ins.jobs_on(shown)]
+    jobs = (*room.claims.values(), *room.awaiting, *held)
+    return [*{job.name: job for job in jobs if job.group != gang.group.name}.values()]
 
 
 def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:
@@ -267,15 +311,16 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
     """The reason if too little is free and nothing may be evicted for the job. `held`: what lower
     ranks of its project hold in the room."""
     chain = accounts.of(job, room.pool.name)
-    if chain and not may_reclaim(job, chain):
-        over = beyond(chain[0], job, chain[0].share)
+    needs, units = asked(job, room.pool.name, accounts), in_units(accounts)
+    if chain and not may_reclaim(needs, chain):
+        over = beyond(chain[0], needs)
         return reasons.ShareUsed(
             pool=room.pool.name,
-            needed=job.demand[over],
+            needed=units(needs[over]),
             project=chain[0].name,
-            used=chain[0].used[over],
-            share=chain[0].share[over],
-            quota=chain[0].quota[over],
+            used=units(chain[0].used[over]),
+            share=units(chain[0].share[over]),
+            quota=units(chain[0].quota[over]),
             resource=over,
         )
     missing = short(job, room.free_now)
@@ -296,12 +341,13 @@ def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
     owner = state.waiting[holder].project if holder in state.waiting else job.project
     if not chain or owner == job.project:
         return held
+    units = in_units(state.accounts)
     return replace(
         held,
         holder_project=owner,
         project=chain[0].name,
-        used=chain[0].used.slots,
-        quota=chain[0].quota.slots,
+        used=units(chain[0].used.slots),
+        quota=units(chain[0].quota.slots),
     )
 
 
@@ -317,17 +363,18 @@ def _bounds(job: Job, room: PoolRoom, accounts: Accounts) -> Iterator[Reason]:
             yield reasons.HoldingLimit(
                 owner=account.name, needed=needed, used=used, limit=most, resource=name
             )
+    needs, units = asked(job, room.pool.name, accounts), in_units(accounts)
     for account in accounts.of(job, room.pool.name):
-        if account.over_limit(job.demand):
-            yield _limit(job, account)
-        if not job.evictable and not account.fixed_in_quota(job.demand):
-            held = account.fixed + job.demand
+        if account.over_limit(needs):
+            yield _limit(needs, account, units)
+        if not job.evictable and not account.fixed_in_quota(needs):
+            held = account.fixed + needs
             over = next(name for name in account.resources if held[name] > account.quota[name])
             yield reasons.QuotaExceeded(
                 owner=account.name,
-                needed=job.demand[over],
-                used=account.fixed[over],
-                quota=account.quota[over],
+                needed=units(needs[over]),
+                used=units(account.fixed[over]),
+                quota=units(account.quota[over]),
                 resource=over,
             )
 
@@ -351,18 +398,18 @@ def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     )
 
 
-def _limit(job: Job, account: Account) -> Reason:
+def _limit(needs: Demand, account: Account, units: Callable[[int], float]) -> Reason:
     held = account.used + account.stopping
     over = next(
         name
         for name, most in account.limit.items()
-        if name in job.demand and held[name] + job.demand[name] > most
+        if name in needs and held[name] + needs[name] > most
     )
     return reasons.HoldingLimit(
         owner=account.name,
-        needed=job.demand[over],
-        used=held[over],
-        limit=account.limit[over],
+        needed=units(needs[over]),
+        used=units(held[over]),
+        limit=units(account.limit[over]),
         resource=over,
     )
 
@@ -373,10 +420,21 @@ def short(job: Job, room: Demand) -> str:
     return "slots" if "slots" in missing or not missing else missing[0]
 
 
-def beyond(account: Account, job: Job, bound: Demand) -> str:
-    """The first resource of which the account would exceed the bound with the job; else `slots`."""
-    held = account.used + job.demand
-    return next((name for name in account.resources if held[name] > bound[name]), "slots")
+def beyond(account: Account, needs: Demand) -> str:
+    """The first resource of which the account would exceed its share with so much more; else
+    `slots`."""
+    held = account.used + needs
+    return next((name for name in account.resources if held[name] > account.share[name]), "slots")
+
+
+def asked(job: Job, pool: str, accounts: Accounts) -> Demand:
+    """What the job counts in the accounts of the pool."""
+    return job.demand if accounts.shared is None else accounts.shared.of(job, pool)
+
+
+def in_units(accounts: Accounts) -> Callable[[int], float]:
+    """Turns an amount of the accounts into units of the resource."""
+    return int if accounts.shared is None else accounts.shared.in_units
 
 
 def _unwell(job: Job, room: PoolRoom) -> Reason:

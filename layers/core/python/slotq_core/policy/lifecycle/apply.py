@@ -41,13 +41,10 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             changed = [_start(start, pools, now) for start in starts]
         case plan.DropClaim(job=job):
             changed = [(job, copied(job, claim=None))]
-        case plan.StartNode(job=job, claim=claim):
-            changed = [(job, copied(job, claim=claim))]
+        case plan.StartNode(job=job, claim=claim, along=along):
+            changed = _owed(job, claim, along)
         case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
-            owed = [
-                (member, copied(member, claim=owed_claim))
-                for member, owed_claim in ((job, claim), *along)
-            ]
+            owed = _owed(job, claim, along)
             gains = beneficiary_of(job)
             gone = [
                 (victim, evicted(victim, job.name, now, cause=cause, gains=gains))
@@ -58,6 +55,11 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             changed = [(job, copied(job, claim=claim))]
             changed += [(mover, moved(mover, owed_claim, job, now)) for mover, owed_claim in going]
     return tuple((before, with_grace(before, after, pools)) for before, after in changed)
+
+
+def _owed(job: Job, claim: Claim, along: Iterable[tuple[Job, Claim]]) -> list[Step]:
+    """The job and the other members of its gang with their claims."""
+    return [(member, copied(member, claim=owed)) for member, owed in ((job, claim), *along)]
 
 
 def _stopped_together(decision: plan.RollBack | plan.EndGroup, now: int) -> Iterable[Step]:
@@ -78,8 +80,8 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys(start.pool for start in starts))
         case plan.DropClaim(job=job):
             return _pools_of(job, job.claim.pool) if job.claim else ()
-        case plan.StartNode(pool=pool):
-            return (pool,)
+        case plan.StartNode(pool=pool, along=along):
+            return tuple(dict.fromkeys((pool, *(owed_claim.pool for _, owed_claim in along))))
         case plan.Move(moved=going, claim=claim):
             return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
         case plan.Evict(beneficiary=job, claim=claim, along=along):

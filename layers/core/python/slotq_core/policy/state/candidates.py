@@ -10,16 +10,17 @@ See docs/policy-decisions.md#victims.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.policy.order import Rank, rank
 
 Place = tuple[Job, str]
-"""A job that holds slots, and the pool of these slots."""
+"""A job that holds slots, and the pool of these slots; of a job on a node, the node."""
 
 
 class Later(str):
@@ -57,6 +58,8 @@ class Candidate:
     """Slots in all pools."""
     started: int = 0
     """If only this plan has started the candidate, a number that grows with each start; else 0."""
+    others: tuple[Place, ...] = ()
+    """Members of the same gangs elsewhere: they stop, too. What they hold does not count here."""
     order: Order = field(init=False)
     """The sort key of candidates, the first victim first: "lowest rank, then least time since the
     last reported checkpoint (else since the attempt's start), then larger, then later entry, then
@@ -66,6 +69,11 @@ class Candidate:
     @property
     def jobs(self) -> tuple[Job, ...]:
         return tuple(job for job, _ in self.places)
+
+    @property
+    def number(self) -> int:
+        """How many jobs stop."""
+        return len(self.places) + len(self.others)
 
     @property
     def project(self) -> str:
@@ -127,6 +135,8 @@ class RunningGang:
         self.is_known = False
         """Whether `as_one` still holds."""
         self._as_one: Candidate | None = None
+        self.on_nodes: tuple[Place, ...] = ()
+        """The members on nodes that ran before this plan."""
 
     def add(self, job: Job, pool: str, number: int) -> None:
         """Add a member. `number`: of the start, if this plan starts the member; else 0."""
@@ -151,11 +161,40 @@ class RunningGang:
                     gang=True,
                     ranked=self._ranked,
                     started=max(self.started.values()) if as_a_whole else 0,
+                    others=self.on_nodes,
                 )
         return self._as_one
 
     def may_be_stopped(self) -> bool:
         return all(may_be_stopped(job) for job, _ in self.places)
+
+
+class NodeWithGangs(RunningGang):
+    """A node with members of gangs. Who takes its instance evicts these gangs whole."""
+
+    def __init__(self, name: str, gangs: Sequence[RunningGang], now: int) -> None:
+        """`name`: of the job that stands for the node."""
+        super().__init__(name, (), now)
+        self._gangs_on_it = gangs
+
+    def as_one(self) -> Candidate | None:
+        """The job that stands for the node, with all members of its gangs elsewhere; None unless
+        all of these may be stopped, and are of one project."""
+        if not self.is_known:
+            self.is_known, self._as_one = True, None
+            if self.places and not self.protected and self.may_be_stopped():
+                self._as_one = self._with_gangs()
+        return self._as_one
+
+    def _with_gangs(self) -> Candidate | None:
+        shown, pool = self.places[0]
+        elsewhere: dict[str, Place] = {}
+        for gang in self._gangs_on_it:
+            members = (*gang.places, *gang.on_nodes)
+            if gang.protected or any(job.project != shown.project for job, _ in members):
+                return None
+            elsewhere |= {job.name: (job, at) for job, at in members if at != shown.name}
+        return candidate_of([(shown, pool)], shown.name, self._now, others=(*elsewhere.values(),))
 
 
 def candidate_of(
@@ -166,21 +205,25 @@ def candidate_of(
     gang: bool = False,
     ranked: Iterable[Job] = (),
     started: int = 0,
+    others: tuple[Place, ...] = (),
 ) -> Candidate:
-    """These jobs as one candidate. `ranked`: other jobs that count for its rank and entry time."""
+    """These jobs as one candidate. `ranked`: other jobs that count for its rank and entry time.
+    `others`: jobs that stop with it."""
     ordered = tuple(sorted(places, key=lambda place: (place[0].name, place[1])))
     jobs = [job for job, _ in ordered]
     members = [*jobs, *ranked]
+    stopped = [job for job, _ in others]
     return Candidate(
         name=name,
         gang=gang,
         places=ordered,
         rank=min(rank(job) for job in members),
         entry_time=max(job.entry_time for job in members),
-        unsaved=max(unsaved(job, now) for job in jobs),
-        lost=sum(job.demand.slots * unsaved(job, now) for job in jobs),
+        unsaved=max(unsaved(job, now) for job in (*jobs, *stopped)),
+        lost=sum(lost_by(job, now) for job in (*jobs, *stopped)),
         slots=sum(job.demand.slots for job in jobs),
         started=started,
+        others=others,
     )
 
 
@@ -216,6 +259,14 @@ def unsaved(job: Job, now: int) -> int:
         return 0
     since = job.attempt.checkpoint_at or job.attempt.running_since
     return 0 if since is None else max(0, now - since)
+
+
+def lost_by(job: Job, now: int) -> int:
+    """Work that stopping the job now may cost (ms times slots); on a node, its part of the slot."""
+    cost, attempt = unsaved(job, now), job.attempt
+    if attempt is not None and attempt.node:
+        return cost * job.gpus // (WHOLE * max(1, attempt.node_gpus))
+    return cost * job.demand.slots
 
 
 def _protection(job: Job, pool: Pool, project_min: int) -> int:

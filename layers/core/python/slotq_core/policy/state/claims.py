@@ -32,8 +32,14 @@ class Entitlement:
         pool = holder.claim.pool
         mine, theirs = self._accounts.of(job, pool), self._accounts.of(holder, pool)
         if holder.project != job.project:
-            return may_take(job, mine, holder, theirs)
-        return outranks(job, holder) and self._shares.beyond(job, pool).within(holder.demand)
+            shared = self._accounts.shared
+            if shared is not None:
+                return may_take(shared.of(job, pool), mine, shared.of(holder, pool), theirs)
+            return may_take(job.demand, mine, holder.demand, theirs)
+        counted = holder.demand
+        if self._accounts.shared is not None:
+            counted = self._accounts.shared.of(holder, pool)
+        return outranks(job, holder) and self._shares.beyond(job, pool).within(counted)
 
     def projects(self, job: Job, pool: str, among: AbstractSet[str]) -> AbstractSet[str]:
         """The projects among these where the job may evict in the pool: often just its own."""

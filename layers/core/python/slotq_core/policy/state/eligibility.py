@@ -59,9 +59,14 @@ class Eligibility:
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
         name, limits = room.pool.name, self._state.limits
-        if job.group and (self.endangers_gang(job, name) or self._joins_evicted_gang(job)):
+        if job.group and self.must_not_join(job, name):
             return False
         return limits.allow(job, name) and limits.quotas_allow(job, name)
+
+    def must_not_join(self, job: Job, pool: str) -> bool:
+        """Whether the job would endanger its running gang there, or join one that this plan
+        evicts."""
+        return self.endangers_gang(job, pool) or self._joins_evicted_gang(job)
 
     def endangers_gang(self, job: Job, pool: str) -> bool:
         """Whether the running gang that the job joins could, with the job, be reclaimed, or be

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
@@ -59,7 +60,8 @@ class PlanState:
         self.budgets, self.now, self.yields = budgets, now, last_yields(snapshot.yields)
         snapshot = budgets.without_them()
         self.journal = journal = Journal()
-        self.nodes = Nodes(snapshot, now, journal) if has_nodes(snapshot) else None
+        self.gangs = gangs(snapshot)
+        self.nodes = Nodes(snapshot, now, journal, self.gangs) if has_nodes(snapshot) else None
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
@@ -67,10 +69,9 @@ class PlanState:
             by_user=by_user(snapshot),
             unread=snapshot.unread,
         )
-        self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
-        self.running = RunningJobs(seen, now, self.gangs, journal)
+        self.running = RunningJobs(seen, now, self.gangs, journal, self.nodes)
         self.accounts = Accounts(
             seen,
             lines,
@@ -159,12 +160,28 @@ class PlanState:
     def own_claims(self, job: Job, pool: str) -> Demand:
         """What the claim of the job, or the claims of the gang that the job represents, hold in the
         accounts that count the pool. They are part of `used` until the job's turn takes them."""
-        if not job.claim or job.claim.node:
+        if not job.claim:
             return NOTHING
-        gang = self.gangs.get(job.group)
-        owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
+        gang, shared = self.gangs.get(job.group), self.accounts.shared
+        if gang and not gang.runs and shared is None:
+            owed: Mapping[str, Demand] = gang.owed
+        elif gang and not gang.runs:
+            owed = Demand.totals(
+                (other.claim.pool, self._owed_by(other), 1) for other in gang.waiting if other.claim
+            )
+        else:
+            owed = {job.claim.pool: self._owed_by(job)}
         same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
+
+    def _owed_by(self, job: Job) -> Demand:
+        """What the claim of the job holds in the accounts. A node that is not shared counts
+        already."""
+        assert job.claim is not None
+        shared = self.accounts.shared
+        if job.claim.node and not (shared and shared.are_in(job.claim.pool)):
+            return NOTHING
+        return shared.of(job, job.claim.pool) if shared else job.demand
 
     def take_own_claim(self, job: Job) -> None:
         """Free the slots of the job's claim, for the job's own turn."""
@@ -178,6 +195,8 @@ class PlanState:
     def start(self, job: Job, room: PoolRoom, classed: Job | None = None) -> None:
         """Give the job its slots. `classed`: the job in the class that admits it."""
         room.give(classed or job)
+        if self.nodes and job.group in self.nodes.members.on_nodes:
+            self._keep_gang(job)
         self._take(job, room)
         self.journal.put(self._given, job.name, self._turn_began)
         lowest = min(rank(job), self.lowest_started.get(job.project, rank(job)))
@@ -196,6 +215,8 @@ class PlanState:
         """Give the job GPUs of a node. `classed`: the job in the class that admits it."""
         assert self.nodes is not None
         self._occupy(job, room)
+        if job.group in self.gangs:
+            self._keep_gang(job)
         gpu_ids, waiting = self.nodes.give(job, room), self.waiting[job.name]
         start = Start(job=waiting, pool=room.pool, classed=classed, node=room.node, gpu_ids=gpu_ids)
         self.decided.decide(job.name, start)
@@ -206,18 +227,22 @@ class PlanState:
         room: NodeRoom,
         why: Reason,
         victims: Sequence[Candidate] = (),
+        *,
         to: Destinations | None = None,
+        cause: StopCause = StopCause.EVICTED,
     ) -> None:
         """Hold GPUs of a node, free or coming, against all jobs behind, after the eviction of these
         victims. `to`: the nodes that they move to, by job name; None: they do not move."""
         assert self.nodes is not None
         self.decided.say(job, why)
+        gone: list[Job] = []
         moved: Moved = ()
         if victims:
+            gone = [job for victim in victims for job in victim.jobs]
             self.nodes.evict(room, victims)
-            gone = [victim.jobs[0] for victim in victims]
             if to is None:
-                self.accounts.on_nodes.stop(gone, room.pool)
+                self._stop_on(room, gone)
+                gone += self._evict_others(victims)
             else:
                 moved = self._moved(gone, to)
         self._occupy(job, room, promised=not victims)
@@ -225,14 +250,32 @@ class PlanState:
         if victims:
             counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
             waiting, claim = self.waiting[job.name], self.nodes.claim(job, room, counted)
-            evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim)
+            evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim, cause=cause)
             moves = Move(beneficiary=waiting, moved=moved, claim=claim)
             self.decided.decide(job.name, moves if moved else evict)
+            if cause is StopCause.YIELDED:
+                self.decided.has_yielded(gone)
+
+    def _stop_on(self, room: NodeRoom, victims: Iterable[Job]) -> None:
+        """Note in quotas and limits that these jobs on the node stop."""
+        if not (self.accounts.shared and self.accounts.shared.are_in(room.pool)):
+            self.accounts.on_nodes.stop(victims, room.pool)
+            return
+        for victim in victims:
+            self.accounts.evict(victim, room.pool)
+            self.journal.append(self.evicted, (victim, room.pool))
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
         """Evict these jobs, each in its pool. Return those that really run: a job that got its
         slots in this plan loses its start instead."""
         return tuple(job for job, pool in places if self._evict(job, pool))
+
+    def evict_whole(self, candidates: Iterable[Candidate]) -> tuple[Job, ...]:
+        """Evict these candidates, each with the other members of its gangs. Return those that
+        really run."""
+        chosen = [*candidates]
+        gone = self.evict(place for candidate in chosen for place in candidate.places)
+        return (*gone, *self._evict_others(chosen)) if self.nodes else gone
 
     def empty(self, room: NodeRoom, victims: Sequence[Candidate], to: Destinations) -> Moved:
         """Move all jobs of a node to others, so that its instance comes free."""
@@ -289,6 +332,25 @@ class PlanState:
         self.journal.append(self.lost, Loss(victim, pool, self._given[victim.name]))
         return False
 
+    def _evict_others(self, candidates: Iterable[Candidate]) -> Iterator[Job]:
+        """Evict the members of these candidates' gangs that are on nodes, or in other pools."""
+        assert self.nodes is not None
+        places = (place for candidate in candidates for place in candidate.others)
+        for job, at in {job.name: (job, at) for job, at in places}.values():
+            attempt = job.attempt
+            if attempt is None or not attempt.node:
+                if self.rooms[at].jobs.has(job) and self._evict(job, at):
+                    yield job
+            elif self.nodes.evict_member(job, self.rooms[attempt.pool]):
+                self._stop_on(self.nodes.rooms[attempt.pool, attempt.node], [job])
+                yield job
+
+    def _keep_gang(self, job: Job) -> None:
+        """Evict no member of the job's gang any more in this plan."""
+        assert self.nodes is not None
+        self.running.keep(job)
+        self.nodes.spare(job.group)
+
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """Count the job's slots in quotas and limits. Concurrency limits count claims already."""
         if job.claim and (job.claim.pool != room.pool.name or job.claim.node):
@@ -308,10 +370,14 @@ class PlanState:
             self.concurrency.take(job)
 
     def _take_own_gpus(self, job: Job, pool: str) -> None:
-        """Free the GPUs of the job's claim. Its node still counts for its project."""
+        """Free the GPUs of the job's claim. Its node still counts for its project, if it counts
+        whole."""
         if self.nodes:
             self.nodes.take_claim(job)
-        self.accounts.on_nodes.give_back(job, pool)
+        if self.accounts.shared and self.accounts.shared.are_in(pool):
+            self.accounts.give_back(job, pool)
+        else:
+            self.accounts.on_nodes.give_back(job, pool)
 
     def _is_served(self, job: Job) -> bool:
         return job.name in self.held_in or job.name in self.decided.decisions

@@ -6,23 +6,34 @@ Stopping jobs hold slots as well, but cannot be evicted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.state.candidates import RunningGang
+from slotq_core.policy.state.candidates import NodeWithGangs, RunningGang
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.nodes import Nodes
 
 
 class RunningJobs:
     """The jobs by pool. A gang is evicted from all its pools: it is one candidate in each."""
 
     def __init__(
-        self, snapshot: Snapshot, now: int, gangs: Mapping[str, LiveGang], journal: Journal
+        self,
+        snapshot: Snapshot,
+        now: int,
+        gangs: Mapping[str, LiveGang],
+        journal: Journal,
+        nodes: Nodes | None = None,
     ) -> None:
         self._journal = journal
         self._gangs = {name: RunningGang(name, gang.ranked, now) for name, gang in gangs.items()}
+        if nodes is not None and nodes.members.on_nodes:
+            self._gangs |= _on_nodes(self._gangs, nodes, now)
         self.pools = {pool.name: PoolJobs(pool, now, self._gangs) for pool in snapshot.pools}
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         for job in snapshot.active:
@@ -33,6 +44,9 @@ class RunningJobs:
                     self._gangs[job.group].add(job, job.attempt.pool, 0)
         for gang in self._gangs.values():
             self._protect_whole(gang)
+        if nodes is not None:
+            for name in nodes.members.on_nodes:
+                self._gangs[name].protected = nodes.members.spared(name)[0]
         for jobs in self.pools.values():
             jobs.all_taken_in()
 
@@ -53,6 +67,19 @@ class RunningJobs:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
         self._journal.record(self._add, job, pool, self.pools[pool].placed.get(job.name, 0))
         self._remove(job, pool)
+
+    def keep(self, job: Job) -> None:
+        """Evict the job's gang no more in this plan, which starts the job on a node or beside
+        members on nodes."""
+        self._journal.record(self._forget_gangs, job)
+        self._journal.set(self._gangs[job.group], "protected", value=True)
+        self._forget_gangs(job)
+
+    def _forget_gangs(self, job: Job) -> None:
+        for gang in self._gangs.values():
+            gang.is_known = False
+        for jobs in self.pools.values():
+            jobs.gang_has_changed(job.project)
 
     def _add(self, job: Job, pool: str, number: int) -> None:
         self.pools[pool].add(job, self._minima.get(job.project, 0), number)
@@ -84,3 +111,14 @@ class RunningJobs:
             until = max(known) if len(known) == len(ends) else None
             for job, pool in gang.places:
                 self.pools[pool].protections[job.name] = until, job
+
+
+def _on_nodes(gangs: Mapping[str, RunningGang], nodes: Nodes, now: int) -> dict[str, RunningGang]:
+    """Tell the gangs their members on nodes. Return the nodes with members, each as a gang."""
+    for name, places in nodes.members.on_nodes.items():
+        gangs[name].on_nodes = places
+    return {
+        shown.group: NodeWithGangs(shown.name, [gangs[name] for name in nodes.members.on(key)], now)
+        for key, shown in nodes.as_jobs.items()
+        if shown.group
+    }

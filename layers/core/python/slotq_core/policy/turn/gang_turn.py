@@ -12,11 +12,13 @@ from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Candidate, Place
 from slotq_core.policy.state.groups.concurrency import Bounded
 from slotq_core.policy.state.groups.gangs import LiveGang
-from slotq_core.policy.state.groups.matching import assign
+from slotq_core.policy.state.groups.matching import NodeBins, assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
 from slotq_core.policy.state.quotas.gate import Taken, deserved_of
 from slotq_core.policy.turn.blocked import gang_blocked
+from slotq_core.policy.turn.gang_on_nodes import GangOnNodes
+from slotq_core.policy.turn.node_turn import NodeTurn
 from slotq_core.policy.turn.prospects import gang_has_prospects
 from slotq_core.policy.turn.steps import Steps
 
@@ -62,6 +64,7 @@ class GangTurn:
         """The names of candidates that the reclaim must spare."""
         self._once_started = False
         """Whether the reclaim takes its candidates in the order of the next plan."""
+        self._on_nodes = GangOnNodes(steps, gang) if steps.state.nodes else None
 
     def served(self) -> bool:
         """Serve the gang. Return False and change nothing if no step can."""
@@ -120,13 +123,19 @@ class GangTurn:
         is above its quota, and a waiting job of the victim's project is within its own, accepts a
         pool of the gang, and has no room there beside it. As for a single job
         (actions/reclaim.py), in all pools of the gang."""
-        accounts = self._state.accounts
+        accounts, shared = self._state.accounts, self._state.accounts.shared
         for job, pool, victim in reversed(self._taken):
             theirs = accounts.book(pool)[victim.project]
             if accounts.of(job, pool)[0].in_quota(NOTHING) or theirs[0].over_quota():
                 continue
             back = self._state.waits(victim.project)
-            in_quota = (waiting for waiting in back if theirs[0].in_quota(waiting.demand))
+            in_quota = (
+                waiting
+                for waiting in back
+                if theirs[0].in_quota(
+                    waiting.demand if shared is None else shared.of(waiting, pool)
+                )
+            )
             if any(self._crowds_out(waiting, theirs) for waiting in in_quota):
                 return victim
         gangs = (victim for _, _, victim in reversed(self._taken) if victim.gang)
@@ -140,7 +149,9 @@ class GangTurn:
         mine = next((job for job in self._gang.waiting if held_in.get(job.name) == pool), None)
         if mine is None or accounts.of(mine, pool)[0].in_quota(NOTHING):
             return False
-        return accounts.of(member, pool)[0].in_quota(member.demand) and not room.fits_soon(member)
+        shared = accounts.shared
+        counted = member.demand if shared is None else shared.of(member, pool)
+        return accounts.of(member, pool)[0].in_quota(counted) and not room.fits_soon(member)
 
     def _crowds_out(self, waiting: Job, theirs: Chain) -> bool:
         """Whether the job has no room beside the gang in one of the gang's pools, of this quota."""
@@ -155,7 +166,12 @@ class GangTurn:
 
     def _start_or_wait(self) -> bool:
         """Start all members that fit now, or else hold coming slots for enough members."""
-        return bool(self._whole(self._start, only_free=True) or self._whole(self._hold))
+        if self._whole(self._start, only_free=True):
+            return True
+        served = self._whole(self._hold)
+        if served and self._on_nodes:
+            self._on_nodes.start_nodes(served)
+        return bool(served)
 
     def _evict_for(self, served: Sequence[str]) -> bool:
         """Merge the members' evictions into one decision with a claim for each. Return False if no
@@ -167,7 +183,9 @@ class GangTurn:
             return False
         for eviction in evictions:
             state.decided.undecide(eviction.beneficiary.name)
-        first, *rest = [(state.waiting[name], state.claim_of(name)) for name in served]
+        claim_of = self._on_nodes.claim_of if self._on_nodes else state.claim_of
+        claims = [(state.waiting[name], claim_of(name)) for name in served]
+        first, *rest = [(job, claim) for job, claim in claims if claim is not None]
         victims = tuple(victim for eviction in evictions for victim in eviction.victims)
         whole = Evict(beneficiary=first[0], claim=first[1], victims=victims, along=tuple(rest))
         state.decided.decide(first[0].name, whole)
@@ -178,7 +196,9 @@ class GangTurn:
         `only_free` all that fit, else no more than needed. If they are too few, change nothing."""
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             self._pools, rooms = pools, _among(pools, self._rooms)
-            target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
+            bins = self._on_nodes.bins(only_free=only_free) if self._on_nodes else None
+            left_in = self._left_now if only_free else self._left_in_all
+            target = self._target(jobs, rooms, left_in, bins)
             owed = {job.name: job.claim.pool for job in jobs if job.claim}
             # The target counts only the room of this moment, and it is a heuristic. The second try
             # of a start uses the claimed pools; that of another step leaves the pools open.
@@ -216,6 +236,8 @@ class GangTurn:
         self._to_come.clear()
         for job in behind:
             usable = _chosen(rooms, target, job)
+            if self._on_nodes and self._on_nodes.shares_node(job, usable):
+                usable = []  # It adds no instance to those of its project.
             if usable and not self._gang.enough([*served, *self._to_come]):
                 self._to_come[job.name] = job, usable[0].pool.name
 
@@ -225,7 +247,9 @@ class GangTurn:
         beyond = self._state.shares.beyond
         return [room for room in rooms if not beyond(job, room.pool.name)]
 
-    def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> Target:
+    def _target(
+        self, jobs: Sequence[Job], rooms: Rooms, left_in: Left, bins: NodeBins | None = None
+    ) -> Target:
         """The pool for each member that serves as many members as possible."""
         users = self._state.accounts.users
         bounded = Bounded(jobs, users, users.left)
@@ -237,7 +261,7 @@ class GangTurn:
                 left[name] = bound + bounded.left(name)
         counted = [bounded.counted(job) for job in jobs]
         pools = {name: [room.pool.name for room in usable] for name, usable in rooms.items()}
-        return assign(counted, pools, left)
+        return assign(counted, pools, left, bins)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
         return room.left(job)
@@ -250,8 +274,9 @@ class GangTurn:
         """Whether the empty pools, within the gang's limits, could hold enough members. They may
         have shrunk since the gang came."""
         usable = {job.name: self._state.rooms_of(job) for job in self._gang.in_service_order}
+        bins = self._on_nodes.empty_bins if self._on_nodes else _no_bins
         return any(
-            self._gang.enough(self._target(jobs, _among(pools, usable), _size))
+            self._gang.enough(self._target(jobs, _among(pools, usable), _size, bins()))
             for jobs, pools in product(self._orders, self._gang.allowed_pools())
         )
 
@@ -261,11 +286,15 @@ class GangTurn:
         return [room for room in rooms if self._rules.eligible.within_bounds(job, room)]
 
     def _start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        if on_nodes := self._turn_of(job, rooms):
+            return on_nodes.starts()
         return self._steps.start(job, self._within(job, rooms))
 
     def _hold(self, job: Job, rooms: Sequence[PoolRoom], *, owed: bool = False) -> bool:
-        within = self._within(job, rooms)
         may_be = [room for room in self._state.rooms_of(job) if room.pool.name in self._pools]
+        if self._on_nodes and (on_nodes := self._turn_of(job, rooms, may_be)):
+            return on_nodes.waits(self._on_nodes.beside(), owed=owed)
+        within = self._within(job, rooms)
         return self._steps.wait_for_coming(job, may_be, within, owed=owed)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
@@ -282,10 +311,31 @@ class GangTurn:
         self._state.journal.rollback(before)
         if found:
             self._taken += [(job, found.room.pool.name, victim) for victim in found.victims]
-        return self._steps.evict(job, found)
+        return self._steps.evict(job, found) and self._begins(job, rooms)
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._hold(job, rooms, owed=True) or self._steps.preempt(job, rooms)
+        if self._hold(job, rooms, owed=True):
+            return True
+        if (on_nodes := self._turn_of(job, rooms)) and on_nodes.preempts_on_node():
+            return True
+        return self._steps.preempt(job, rooms) and self._begins(job, rooms)
+
+    def _begins(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Enter the node that the instance of a member becomes."""
+        on_nodes = self._turn_of(job, rooms)
+        return on_nodes.begins() if on_nodes else True
+
+    def _turn_of(
+        self, job: Job, rooms: Sequence[PoolRoom], claimable: Sequence[PoolRoom] | None = None
+    ) -> NodeTurn | None:
+        """The steps of a member that takes GPUs of nodes; None for any other."""
+        if not self._on_nodes or not job.gpus:
+            return None
+        return self._on_nodes.turn_of(job, rooms, claimable)
+
+
+def _no_bins() -> None:
+    return None
 
 
 def _size(_: Job, room: PoolRoom) -> Demand:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import LiveGang
+from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
@@ -44,7 +46,7 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     """Whether a step before the time slices may find anything."""
     own, demand, accounts = rank(job), job.demand, state.accounts
     mine: Chain = ()
-    reclaims = False
+    reclaims, asked = False, demand
     for room in rooms:
         both, pool = room.both, room.pool
         if demand.within(both) and room.fits_soon(job):
@@ -55,11 +57,24 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
         if lower is not NOTHING and demand.within(both + lower):
             return True
         chain = accounts.of(job, pool.name)
-        if chain is not mine:  # Most pools count in the same accounts.
-            mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, demand):
+        if chain is not mine or accounts.shared:  # Most pools count in the same accounts.
+            asked = demand if accounts.shared is None else accounts.shared.of(job, pool.name)
+            mine, reclaims = chain, may_reclaim(asked, chain)
+        if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, asked):
             return True
     return False
+
+
+def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
+    """At most how many members an instance holds as a node, and how many the nodes of the members'
+    tenants hold, with all that members may evict there."""
+    smallest = min(job.gpus for job in gang.waiting if job.gpus)
+    held = 0
+    for _, room in nodes.of_members(gang):
+        if not room.closed:
+            given = sum(candidate.slots for candidate in room.candidates)
+            held += max(0, sum(room.free) + sum(room.coming) + given) // smallest
+    return max([1, *(WHOLE * gpus // smallest for gpus in gang.gpus_in.values())]), held
 
 
 def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
@@ -75,6 +90,11 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     }
     smallest = min(job.demand.slots for job in gang.waiting)
     reclaimed = preempted = 0
+    if state.nodes and any(job.gpus for job in gang.waiting):
+        most, on_nodes = _on_nodes(gang, state.nodes)
+        reclaimed = preempted = on_nodes
+    else:
+        most = 1
     for name, room in rooms.items():
         held = (job.demand.slots for project in giving for job in room.jobs.running(project))
         lower = (
@@ -82,6 +102,6 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
             for candidate in room.jobs.candidates(representative.project)
             if candidate.rank < rank(representative)
         )
-        reclaimed += max(0, room.both.slots + sum(held)) // max(1, smallest)
-        preempted += max(0, room.both.slots + sum(lower)) // max(1, smallest)
+        reclaimed += most * max(0, room.both.slots + sum(held)) // max(1, smallest)
+        preempted += most * max(0, room.both.slots + sum(lower)) // max(1, smallest)
     return not smallest or max(1, gang.needed) <= max(reclaimed, preempted)

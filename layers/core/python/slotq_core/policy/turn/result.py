@@ -10,7 +10,7 @@ from slotq_core.model.reasons import Reason
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.lines import TRIED_AT_ONCE, Line, by_user
-from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater, Unexamined
+from slotq_core.policy.plan import Found, Need, Plan, Start, StartNode, TryLater, Unexamined
 from slotq_core.policy.state.groups.concurrency import CONCURRENCY
 from slotq_core.policy.state.groups.gangs import starts_together
 from slotq_core.policy.state.nodes.node_ends import with_nodes
@@ -70,7 +70,7 @@ class Reasons(Mapping[str, Reason]):
         }
         made |= decided.reasons
         for name, decision in decided.decisions.items():
-            if isinstance(decision, Start):
+            if isinstance(decision, Start | StartNode):
                 made.pop(name, None)
         return made
 

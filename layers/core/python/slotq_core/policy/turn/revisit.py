@@ -143,21 +143,29 @@ class Revisit:
 
     def _may_exceed(self, job: Job) -> bool:
         """Whether the job exceeds its share in a pool, and no other project is below its own."""
-        accounts = self._state.accounts
+        accounts, shared = self._state.accounts, self._state.accounts.shared
         return any(
             not accounts.others_are_under(job.project, pool)
-            and not all(account.in_share(job.demand) for account in accounts.of(job, pool))
+            and not all(
+                account.in_share(job.demand if shared is None else shared.of(job, pool))
+                for account in accounts.of(job, pool)
+            )
             for pool in job.pools
         )
 
     def _may_reclaim(self, job: Job) -> bool:
-        accounts = self._state.accounts
-        return any(may_reclaim(job, accounts.of(job, pool)) for pool in job.pools)
+        accounts, shared = self._state.accounts, self._state.accounts.shared
+        return any(
+            may_reclaim(
+                job.demand if shared is None else shared.of(job, pool), accounts.of(job, pool)
+            )
+            for pool in job.pools
+        )
 
     def _that_may_move_others(self) -> list[Head]:
         """The blocked heads whose project or department has lost a job in this turn, so that they
         may move jobs of other projects now (actions/consolidate.py)."""
-        accounts = self._state.accounts
+        accounts, shared = self._state.accounts, self._state.accounts.shared
         movable = [name for name, room in self._state.rooms.items() if room.pool.consolidate]
         places = self._state.evicted if movable else []
         lost = {account.key for job, pool in places for account in accounts.of(job, pool)}
@@ -166,7 +174,10 @@ class Revisit:
             for pool in movable
             for head in self._blocked.in_pool(pool)
             if any(account.key in lost for account in accounts.of(head.job, pool))
-            if may_move_others(head.job, accounts.of(head.job, pool))
+            if may_move_others(
+                head.job.demand if shared is None else shared.of(head.job, pool),
+                accounts.of(head.job, pool),
+            )
         ]
 
     def _has_prospects(self, job: Job) -> bool:

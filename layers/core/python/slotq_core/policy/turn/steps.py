@@ -111,8 +111,7 @@ class Steps:
         """Evict the victims and hold their slots for the job, or start it if none really runs."""
         if found is None:
             return False
-        places = [place for candidate in found.victims for place in candidate.places]
-        victims = self.state.evict(places)
+        victims = self.state.evict_whole(found.victims)
         room = found.room
         if not victims and job.group not in self.state.gangs:
             return self.start(job, [room]) or self.wait_for_coming(job, [room], [room])

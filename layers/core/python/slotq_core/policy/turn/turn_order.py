@@ -206,6 +206,8 @@ class TurnOrder:
         job = self._heads[project][0].job
         if job.claim or ranked.claim or not job.demand.within(ranked.demand):
             return False
+        if self._accounts.shared and (job.gpus, job.pools) != (ranked.gpus, ranked.pools):
+            return False
         return self._accounts.of(job, job.pools[0]) is chain
 
     def _rank_again(self, moved: Mapping[str, str]) -> None:
@@ -263,4 +265,6 @@ class TurnOrder:
 
     def _deprivation(self, account: Account, job: Job) -> Key:
         """The key of an account whose first job this is. The job counts once, also with a claim."""
-        return account.deprivation(job.demand, self._state.own_claims(job, job.pools[0]))
+        pool, shared = job.pools[0], self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
+        return account.deprivation(asked, self._state.own_claims(job, pool))

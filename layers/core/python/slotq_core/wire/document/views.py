@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.demand import Demand
 from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.model.sharing import Settings
 from slotq_core.timestamps import iso, seconds
@@ -89,22 +88,23 @@ class AppliedView(BaseModel):
 
 
 class ShareStatusView(BaseModel):
-    """The amounts of one resource that a project deserves, holds and waits for."""
+    """The amounts of one resource that a project deserves, holds and waits for. Where projects
+    share nodes, they may be parts of units."""
 
     pool: str
     """The pool where the quota counts; empty: all pools together."""
     resource: str
-    quota: int
-    share: int
+    quota: int | float
+    share: int | float
     """The fair share now."""
-    limit: int | None
-    held: int
+    limit: int | float | None
+    held: int | float
     """Held by jobs that go on."""
-    stopping: int
+    stopping: int | float
     """Held by jobs that are being stopped."""
-    waiting: int
+    waiting: int | float
     """Asked for by waiting jobs, at most what the pools have."""
-    over_quota: int
+    over_quota: int | float
     """The part of `held` above the quota."""
 
 
@@ -127,8 +127,8 @@ class ProjectView(BaseModel):
     name: str
     project: Document
     """The project's entry in the document."""
-    used: dict[str, dict[str, int]]
-    """The amounts that its jobs hold, by pool."""
+    used: dict[str, dict[str, int | float]]
+    """The amounts that its jobs hold, by pool, as quotas count them."""
     standings: list[ShareStatusView]
     """By pool, where quotas are by pool, and resource."""
     budget: BudgetView | None = None
@@ -223,7 +223,7 @@ def applied_view(
 
 def projects_view(
     settings: Settings,
-    used: Mapping[str, Mapping[str, Demand]],
+    used: Mapping[str, Mapping[str, Mapping[str, int | float]]],
     standings: Iterable[ShareStatus],
     budgets: Mapping[str, BudgetStatus] = NO_BUDGETS,
     *,

@@ -260,5 +260,4 @@ def _member(
         raise
     # The same request by itself is another submission.
     digest = hashlib.sha256(f"{group.name}\n{submission.digest}".encode()).hexdigest()
-    in_gang = group.gang is not None
-    return replace(submission, group=group.name, in_gang=in_gang, digest=digest), kept
+    return replace(submission, group=group.name, digest=digest), kept

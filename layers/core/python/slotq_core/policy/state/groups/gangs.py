@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import Decision, EndGroup, LeaveOut, RollBack, Start, StartGang
@@ -37,6 +38,8 @@ class LiveGang:
     group: Group
     waiting: tuple[Job, ...]
     active: tuple[Job, ...]
+    gpus_in: Mapping[str, int] = field(default_factory=dict)
+    """The GPUs of an instance, by pool with nodes."""
 
     @cached_property
     def needed(self) -> int:
@@ -110,8 +113,8 @@ class LiveGang:
 
     def _place(self, job: Job) -> tuple[object, ...]:
         """Mandatory members come first, then members with a claim, then those that accept fewer
-        pools, then the larger ones."""
-        fewer = (len(job.pools), -job.demand.slots)
+        pools, then the larger ones: whole instances before GPUs of nodes."""
+        fewer = (len(job.pools), -job.demand.slots, bool(job.gpus), -job.gpus)
         return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
 
     def _with_gang_rank(self, job: Job, **changes: Any) -> Job:
@@ -131,7 +134,11 @@ class LiveGang:
     @cached_property
     def owed(self) -> Mapping[str, Demand]:
         """By pool, the claims of the waiting members."""
-        claims = ((job.claim.pool, job.demand, 1) for job in self.waiting if job.claim)
+        claims = (
+            (job.claim.pool, job.demand, 1)
+            for job in self.waiting
+            if job.claim and not job.claim.node
+        )
         return Demand.totals(claims)
 
     def demand_in(self, pool: str, member: Job) -> Demand:
@@ -142,8 +149,21 @@ class LiveGang:
     @cached_property
     def _bound_to(self) -> Mapping[str, Demand]:
         """By pool, the demand of the waiting members that accept no other pool."""
-        bound = ((job.pools[0], job.demand, 1) for job in self.waiting if len(job.pools) == 1)
-        return Demand.totals(bound)
+        bound = [job for job in self.waiting if len(job.pools) == 1]
+        if self.gpus_in:
+            pools = {job.pools[0] for job in bound}
+            return {
+                pool: self._in_all([job for job in bound if job.pools[0] == pool]) for pool in pools
+            }
+        return Demand.totals((job.pools[0], job.demand, 1) for job in bound)
+
+    def _in_all(self, jobs: Iterable[Job]) -> Demand:
+        """The demand of these members together. Those that take GPUs of nodes are packed."""
+        if not self.gpus_in:
+            return Demand.total(job.demand for job in jobs)
+        from slotq_core.policy.state.nodes.node_requests import packed
+
+        return packed(jobs, self.gpus_in)
 
     def orders(self) -> list[Sequence[Job]]:
         """The orders of service to try. If not all members are needed, the second order serves
@@ -153,7 +173,13 @@ class LiveGang:
             return [ordered]
         smaller = sorted(
             ordered,
-            key=lambda job: (job.name not in self.mandatory, job.claim is None, job.demand.slots),
+            key=lambda job: (
+                job.name not in self.mandatory,
+                job.claim is None,
+                job.demand.slots,
+                not job.gpus,
+                job.gpus,
+            ),
         )
         return [ordered, smaller]
 
@@ -164,7 +190,7 @@ class LiveGang:
         jobs = sorted(self.waiting, key=self._place)
         return self._with_gang_rank(
             jobs[0],
-            demand=Demand.total(job.demand for job in jobs),
+            demand=self._in_all(jobs),
             pools=tuple(dict.fromkeys(pool for job in jobs for pool in job.pools)),
             claim=next((job.claim for job in jobs if job.claim), None),
         )
@@ -197,11 +223,13 @@ def gangs(snapshot: Snapshot) -> dict[str, LiveGang]:
         return {}
     waiting = _by_group(snapshot.waiting)
     active = _by_group(snapshot.active)
+    gpus_in = {pool.name: gpus_of(pool) for pool in snapshot.pools if pool.nodes is not None}
     return {
         group.name: LiveGang(
             group=_with_last_stops(group, active.get(group.name, ())),
             waiting=tuple(waiting.get(group.name, ())),
             active=tuple(active.get(group.name, ())),
+            gpus_in=gpus_in,
         )
         for group in snapshot.groups
         if group.max_parallel is None

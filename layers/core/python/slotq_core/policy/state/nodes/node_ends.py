@@ -16,7 +16,7 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
-from slotq_core.policy.state.nodes.node_jobs import occupied
+from slotq_core.policy.state.nodes.node_jobs import is_kept, occupied
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -108,8 +108,10 @@ def _ends(
 
 
 def _kept_until(node: Node, pool: Pool) -> int | None:
-    """Until when (ms) the pool keeps the node without jobs; None: it keeps none."""
-    return None if pool.nodes is None else _idle_since(node) + pool.nodes.keep
+    """Until when (ms) the pool keeps the node without jobs; None: no longer."""
+    if pool.nodes is None or not is_kept(node, pool):
+        return None
+    return _idle_since(node) + pool.nodes.keep
 
 
 def _idle_since(node: Node) -> int:

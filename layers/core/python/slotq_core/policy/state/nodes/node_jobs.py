@@ -26,6 +26,8 @@ from slotq_core.policy.state.candidates import is_settled, unsaved
 NodeName = tuple[str, str]
 """A pool and the name of a node there."""
 
+NO_GANGS: Mapping[str, Job] = {}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Occupied:
@@ -144,22 +146,31 @@ def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:
 
 
 def with_nodes_as_jobs(
-    snapshot: Snapshot, nodes: Mapping[NodeName, Occupied], now: int
+    snapshot: Snapshot,
+    nodes: Mapping[NodeName, Occupied],
+    now: int,
+    lowest: Mapping[str, Job] = NO_GANGS,
 ) -> tuple[Snapshot, dict[NodeName, Job]]:
-    """The snapshot with each node as one job in place of the jobs on it, and these jobs by node."""
+    """The snapshot with each node as one job in place of the jobs on it, and these jobs by node.
+    `lowest`: by gang with members on nodes, the member whose rank is the gang's."""
     pools = {pool.name: pool for pool in snapshot.pools}
-    shown = {key: _as_job(found, pools[key[0]], now) for key, found in nodes.items()}
+    shown = {key: _as_job(found, pools[key[0]], now, lowest) for key, found in nodes.items()}
     others = (job for job in snapshot.active if not (job.attempt and job.attempt.node))
     return copied(snapshot, active=(*others, *shown.values())), shown
 
 
+def is_kept(node: Node, pool: Pool) -> bool:
+    """Whether the pool still keeps nodes, and of this instance type."""
+    return pool.nodes is not None and node.instance_type in {"", pool.instance_type}
+
+
 def slot_of(pool: Pool) -> Demand:
-    """What one instance takes of the pool."""
+    """What one instance takes of the pool; a slot also of a pool that has none any more."""
     slots = max(1, pool.capacity.slots)
-    return Demand({name: amount // slots for name, amount in pool.capacity.items()})
+    return Demand({name: amount // slots for name, amount in pool.capacity.items()} | {"slots": 1})
 
 
-def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
+def _as_job(found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job]) -> Job:
     node, running = found.node, found.running
     shown = Job(
         name=f"{node.pool}/{node.name}",
@@ -183,7 +194,8 @@ def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
     if found.empty or found.ends:
         return shown
     members: Sequence[Job] = (*running, *found.claimants)
-    highest = max(members, key=rank)
+    highest = max((lowest.get(job.group, job) for job in members), key=rank)
+    is_mixed = any(job.project != highest.project for job in members)
     guarded = (
         found.claimants
         or node.state is NodeState.STARTING
@@ -194,12 +206,15 @@ def _as_job(found: Occupied, pool: Pool, now: int) -> Job:
         shown,
         # A job whose start nobody has confirmed is never evicted.
         state=JobState.STARTING if guarded else JobState.RUNNING,
+        # Its own group: who evicts it also evicts the gangs of the jobs on it.
+        group=shown.name if any(job.group in lowest for job in running) else "",
         priority=highest.priority,
         priority_class=highest.priority_class,
         workload=highest.workload,
         project=node.project or highest.project,
         entry_time=max(job.entry_time for job in members),
-        preemptible=all(job.preemptible for job in members),
+        # Nobody may take back a node from several projects at once.
+        preemptible=not is_mixed and all(job.preemptible for job in members),
         min_runtime=max(job.min_runtime for job in members),
         attempt=_attempt(found, shown, running, now, guarded=bool(guarded)),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.attempts import StopCause
@@ -21,6 +20,7 @@ from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
 from slotq_core.policy.state.nodes.node_room import ByGpu
+from slotq_core.policy.state.nodes.own_amounts import SharedNodes
 
 _COMES_BACK = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 
@@ -35,33 +35,49 @@ class NodeRequests:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: AbstractSet[str],
+        shared: SharedNodes,
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances."""
-        self._pools, self._found, self._gangs = pools, found, gangs
+        """`pools`: those with nodes. `shared`: the nodes on which each job asks for its own
+        amount."""
+        self._pools, self._found, self._shared = pools, found, shared
         self._sizes: dict[Packed, Counter[int]] = defaultdict(Counter)
         """By size in GPUs, how many jobs wait."""
 
     def gather(self, job: Job, count: int, scope: str, usable: Sequence[str]) -> bool:
         """Take in waiting jobs that are all like this one. Return False if they take whole
-        instances in this scope. `usable`: the pools that the jobs may use."""
-        if not job.gpus or job.group in self._gangs:
+        instances in this scope, or each their own part of one. `usable`: the pools that the jobs
+        may use."""
+        if not job.gpus:
+            return False
+        pool = self._pool_of(job, scope, usable)
+        if self._shared.are_in(pool):
             return False
         if job.claim and job.claim.node and (job.claim.pool, job.claim.node) in self._found:
             return True  # Its node is held for it.
-        there = usable if scope == EVERYWHERE else (scope,)
-        pool = next((name for name in there if self._takes(job, name)), None)
-        if pool is None:
+        if not self._takes(job, pool):
             return False
         self._sizes[job.project, scope, job.tenant, pool, job.demand][job.gpus] += count
         return True
+
+    def alone(self, job: Job, scope: str, usable: Sequence[str]) -> Demand:
+        """What a job that is not taken in asks for in the scope."""
+        if not self._shared:
+            return job.demand
+        return self._shared.of(job, self._pool_of(job, scope, usable))
+
+    def _pool_of(self, job: Job, scope: str, usable: Sequence[str]) -> str:
+        """The pool for whose nodes such jobs ask in the scope: that of a claim, else the first of
+        the usable ones that has nodes for them, else the first."""
+        if job.claim and job.claim.node:
+            return job.claim.pool
+        there = usable if scope == EVERYWHERE else (scope,)
+        return next((name for name in there if self._takes(job, name)), there[0])
 
     def _coming_back(self) -> Iterator[tuple[Job, str]]:
         """The stopping jobs on nodes that will wait again, each with its pool: shares stay the same
         meanwhile."""
         for (pool, _), found in self._found.items():
-            for job in found.jobs:
+            for job in found.jobs if not self._shared.are_in(pool) else ():
                 stop = job.attempt.stop if job.attempt else None
                 if job.state is JobState.STOPPING and stop is not None:
                     stalled = stop.cause is StopCause.STALLED and job.retries
@@ -82,12 +98,31 @@ class NodeRequests:
                 for (name, _), found in self._found.items()
                 if name == pool and found.node.tenant == tenant and not (found.empty or found.ends)
             ]
+            amount = demand * self._shared.per if self._shared else demand
             new = (WHOLE,) * gpus_of(self._pools[pool])
-            yield (project, scope), demand, instances(sizes, left, new)
+            yield (project, scope), amount, instances(sizes, left, new)
 
     def _takes(self, job: Job, pool: str) -> bool:
         kept = self._pools.get(pool)
         return bool(job.tenant and kept and job.gpus <= gpu_room(kept))
+
+
+def packed(jobs: Iterable[Job], gpus_in: Mapping[str, int]) -> Demand:
+    """What these jobs need together without any node: the instances of those that take GPUs of
+    nodes, in their first pool with nodes, and the demands of the others. `gpus_in`: the GPUs of an
+    instance, by pool with nodes."""
+    needed: list[Demand] = []
+    sizes: dict[tuple[str, str, Demand], Counter[Gpus]] = defaultdict(Counter)
+    for job in jobs:
+        fitting = (name for name in job.pools if 0 < job.gpus <= WHOLE * gpus_in.get(name, 0))
+        pool = next(fitting, None) if job.tenant else None
+        if pool is None:
+            needed.append(job.demand)
+        else:
+            sizes[job.tenant, pool, job.demand][job.gpus] += 1
+    for (_, pool, demand), of_tenant in sizes.items():
+        needed += [demand] * instances(of_tenant, (), (WHOLE,) * gpus_in[pool])
+    return Demand.total(needed)
 
 
 def instances(sizes: Mapping[Gpus, int], left: Iterable[ByGpu], new: ByGpu) -> int:

@@ -49,6 +49,10 @@ class NodeRoom:
         """Whether a job that cannot be evicted counts here."""
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
+        self.has_instance = False
+        """Whether an instance is free now for this node, which a gang waits for."""
+        self.starts = False
+        """Whether the plan starts this node for a gang."""
         self.lasts_for: int | None = None
         """How long (ms) the node stays at most; None: not known."""
         self.lasts_in_all = 0
@@ -256,6 +260,11 @@ class NodeRoom:
         self._journal.put(self.bound, job.name, ids)
         self._change(free=dict.fromkeys(ids, -(job.gpus % WHOLE or WHOLE)), places=-1)
 
+    def unbind(self, job: Job) -> None:
+        """Forget the GPUs of a claim that will not come true."""
+        if job.name in self.bound:
+            self._journal.drop(self.bound, job.name)
+
     def evict(self, victims: Iterable[Candidate]) -> None:
         """Evict these candidates. Their GPUs come free later."""
         gone = [*victims]
@@ -263,7 +272,7 @@ class NodeRoom:
         for victim in gone:
             for index, amount in held_by(victim).items():
                 coming[index] = coming.get(index, 0) + amount
-        self._change(coming=coming, places_coming=len(gone))
+        self._change(coming=coming, places_coming=sum(len(victim.places) for victim in gone))
         kept = [candidate for candidate in self.candidates if candidate not in gone]
         self._journal.set(self, "candidates", kept)
 
@@ -309,19 +318,22 @@ def _plus(amounts: ByGpu, more: dict[int, Gpus] | None) -> ByGpu:
 
 
 def held_by(candidate: Candidate) -> dict[int, Gpus]:
-    """What one job on a node has of its GPUs."""
-    attempt = candidate.places[0][0].attempt
-    return attempt.gpus_held if attempt else {}
+    """What the candidate's jobs on a node have of its GPUs."""
+    held: dict[int, Gpus] = {}
+    for job, _ in candidate.places:
+        for index, amount in job.attempt.gpus_held.items() if job.attempt else ():
+            held[index] = held.get(index, 0) + amount
+    return held
 
 
-def candidate_on(job: Job, room: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
+def candidate_on(job: Job, pool: str, gpus: int, rank_of: Rank, now: int) -> Candidate:
     """A job on a node as a candidate: it frees its GPUs there, and loses its part of the node's
     time. Its size is in hundredths of a GPU."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
         gang=False,
-        places=((job, room),),
+        places=((job, pool),),
         rank=rank_of,
         entry_time=job.entry_time,
         unsaved=cost,

@@ -1,18 +1,19 @@
 """The nodes during one plan: which job may use which, and what the plan gives on them.
 
 A job with `gpus` takes them on a node of its tenant: the fullest one that has room. Without such a
-node it takes an instance of the pool, and the plan starts a node there. Members of gangs take whole
-instances.
+node it takes an instance of the pool, and the plan starts a node there. So do members of gangs.
 
 For quotas and shares a node counts as one instance of its project while a job is on it, and the
-second job on it adds nothing.
+second job on it adds nothing. Where projects share nodes, each job counts what it holds itself.
 
 See docs/policy-decisions.md#nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
@@ -25,27 +26,44 @@ from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate, may_be_stopped, protection
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.gang_members import GangMembers
 from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
     StandIns,
+    is_kept,
     occupied,
     with_nodes_as_jobs,
 )
 from slotq_core.policy.state.nodes.node_room import NodeRoom, candidate_on
+from slotq_core.policy.state.nodes.own_amounts import SharedNodes
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.groups.gangs import LiveGang
 
 
 class Nodes:
     """The nodes of one plan. Only the plan's state changes them, with its journal."""
 
-    def __init__(self, snapshot: Snapshot, now: int, journal: Journal) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        now: int,
+        journal: Journal,
+        gangs: Mapping[str, LiveGang] = MappingProxyType({}),
+    ) -> None:
         self._now, self._journal = now, journal
+        pools = {pool.name: pool for pool in snapshot.pools}
         self.pools = {pool.name: pool for pool in snapshot.pools if pool.nodes is not None}
         self.found = occupied(snapshot)
-        self.as_seen, self.as_jobs = with_nodes_as_jobs(snapshot, self.found, now)
+        self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
+        self.members = GangMembers(gangs, self.found.values(), pools, self._minima, now)
+        self.as_seen, self.as_jobs = with_nodes_as_jobs(
+            snapshot, self.found, now, self.members.lowest
+        )
         """The snapshot for all that counts instances, and each node as a job of it."""
         self.stand_ins = StandIns(self.found, self.as_jobs)
         self._failed = {
@@ -54,21 +72,28 @@ class Nodes:
             if (tenants := without_nodes(pool.health, now))
         }
         """By pool, the tenants for which no node starts for a while."""
-        self.gangs = frozenset(g.name for g in snapshot.groups if g.max_parallel is None)
-        self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
+        self.shared = SharedNodes(self.pools, self.found, self._failed)
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
         self.rooms: dict[NodeName, NodeRoom] = {}
         self.protected_until: int | None = None
         """When the first `min_runtime` of a job on a node ends (ms)."""
         for key, found in self.found.items():
-            self._enter(self._opened(found, {p.name: p for p in snapshot.pools}[key[0]]))
+            self._enter(self._opened(found, pools[key[0]]))
         self._names = {pool: {name for of, name in self.found if of == pool} for pool in self.pools}
         for job in snapshot.active:  # A job that moves to a node that is gone.
             if job.claim and job.claim.node and job.claim.pool in self._names:
                 self._names[job.claim.pool].add(job.claim.node)
         self.begun: dict[str, NodeRoom] = {}
         """The nodes that this plan starts, or will once they have an instance, by job."""
+        self.held: dict[str, NodeRoom] = {}
+        """By job, the node on which GPUs are held for it."""
+        self._evicted: set[NodeName] = set()
+        """The nodes that this plan evicts whole."""
+        self.placed: list[tuple[Job, str]] = []
+        """The jobs that this plan has given GPUs, or that wait for some, each with its pool."""
+        self.gone: set[str] = set()
+        """The jobs that this plan evicts from nodes which stay."""
 
     def takes(self, job: Job, pool: str) -> bool:
         """Whether the job runs on nodes in this pool."""
@@ -94,6 +119,18 @@ class Nodes:
     def of_pool(self, pool: str) -> list[NodeIndex]:
         """The nodes of the pool, by tenant."""
         return [index for (_, name), index in sorted(self._tenants.items()) if name == pool]
+
+    def of_members(self, gang: LiveGang) -> Iterator[tuple[str, NodeRoom]]:
+        """The nodes that waiting members of the gang may use, each with the members' tenant."""
+        tenants = {
+            (self.owner(job, pool), pool): job.tenant
+            for job in gang.waiting
+            if job.gpus
+            for pool in job.pools
+        }
+        for (owner, pool), tenant in tenants.items():
+            index = self._tenants.get((owner, pool))
+            yield from ((tenant, room) for room in (index.rooms.values() if index else ()))
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -124,26 +161,36 @@ class Nodes:
     def hold(self, job: Job, room: NodeRoom) -> None:
         index = self._changing(room)
         room.hold(job)
+        self._journal.put(self.held, job.name, room)
         index.put(room)
 
     def occupy(
         self, job: Job, room: NodeRoom, pool: PoolRoom, accounts: Accounts, *, promised: bool
     ) -> None:
-        """Count the job in its user's limits, and the node for its project from the first job on.
-        For others the node is no candidate any more in this plan. `promised`: the job only waits
-        for the node."""
-        if room.empty:
+        """Count the job in its user's limits, and the node for its project from the first job on;
+        where projects share the node, the job's own amount. For others the node is no candidate any
+        more in this plan. `promised`: the job only waits for the node."""
+        self._journal.append(self.placed, (job, room.pool))
+        if self.shared.are_in(room.pool) and not room.empty:
+            accounts.take(job, room.pool, promised=promised)
+        elif room.empty:
             self._journal.set(room, "empty", value=False)
             self._journal.set(room, "fixed", value=not job.evictable)
             pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
             accounts.take(job, room.pool, promised=promised)
             return
+        else:
+            self._share(job, room, accounts)
+        self.guard(room, pool)
+
+    def _share(self, job: Job, room: NodeRoom, accounts: Accounts) -> None:
+        """Count one more job on a node that counts whole for its project already."""
         accounts.on_nodes.take(job, room.pool)
         if not job.evictable and not room.fixed:
+            amount = self.shared.of(job, room.pool) if accounts.shared else job.demand
             for account in accounts.of(job, room.pool):
-                self._journal.set(account, "fixed", account.fixed + job.demand)
+                self._journal.set(account, "fixed", account.fixed + amount)
             self._journal.set(room, "fixed", value=True)
-        self.guard(room, pool)
 
     def guard(self, room: NodeRoom, pool: PoolRoom) -> None:
         """Evict no job for the whole node any more in this plan, which counts on it."""
@@ -158,6 +205,7 @@ class Nodes:
             room = self.rooms[key]
             index = self._changing(room)
             self._journal.set(room, "closed", value=True)
+            self._journal.add(self._evicted, key)
             index.put(room)
 
     def begin(self, job: Job, pool: PoolRoom) -> NodeRoom:
@@ -175,14 +223,40 @@ class Nodes:
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
+        self._journal.append(self.placed, (job, room.pool))
         self._journal.put(self.begun, job.name, room)
         return room
 
     def evict(self, room: NodeRoom, victims: Iterable[Candidate]) -> None:
         """Evict jobs on the node for another one there."""
-        index = self._changing(room)
-        room.evict(victims)
+        index, stopped = self._changing(room), [*victims]
+        room.evict(stopped)
+        for victim in stopped:
+            self._journal.add(self.gone, victim.name)
         index.put(room)
+
+    def evict_member(self, job: Job, pool: PoolRoom) -> bool:
+        """Evict the job, which runs on a node, with the members of its gang there. Return False if
+        the plan evicts the whole node."""
+        assert job.attempt is not None
+        key = job.attempt.pool, job.attempt.node
+        if key in self._evicted:
+            return False
+        room = self.rooms[key]
+        if together := [each for each in room.candidates if _is_gang(each, job.group)]:
+            self.evict(room, together)
+        self.guard(room, pool)
+        return True
+
+    def spare(self, gang: str) -> None:
+        """Evict the gang on no node any more in this plan."""
+        for _, place in self.members.on_nodes.get(gang, ()):
+            pool, _, name = place.partition("/")
+            room = self.rooms[pool, name]
+            kept = [candidate for candidate in room.candidates if not _is_gang(candidate, gang)]
+            index = self._changing(room)
+            self._journal.set(room, "candidates", kept)
+            index.put(room)
 
     def move(self, job: Job, room: NodeRoom, ids: tuple[int, ...], pool: PoolRoom) -> Claim:
         """Keep GPUs of the node for a running job that moves there. Return its claim to them."""
@@ -214,22 +288,30 @@ class Nodes:
         if node.leaves_at is not None:
             room.lasts_for = node.leaves_at - self._now
             room.lasts_in_all = node.leaves_at - (node.running_since or node.started_at)
-        room.closed = room.closed or leaves or pool.nodes is None
+        room.closed = room.closed or leaves or not is_kept(node, pool)
         return room
 
     def _candidates(self, found: Occupied, pool: Pool) -> list[Candidate]:
         """The jobs that may be evicted for others on the node, in the order of eviction."""
         able = []
         for job in found.running:
-            if not may_be_stopped(job):
+            if job.group in self.members.on_nodes or not may_be_stopped(job):
                 continue
             protected, until = self.protection(job, pool)
             if protected:
-                known = [at for at in (until, self.protected_until) if at is not None]
-                self.protected_until = min(known, default=None)
+                self._protected(until)
                 continue
-            able.append(candidate_on(job, found.node.name, found.gpus, rank(job), self._now))
+            able.append(candidate_on(job, found.node.pool, found.gpus, rank(job), self._now))
+        key = found.node.pool, found.node.name
+        for gang in self.members.on(key):
+            self._protected(self.members.spared(gang)[1])
+            able += [whole] if (whole := self.members.candidate(gang, key)) else []
         return sorted(able, key=lambda candidate: candidate.order)
+
+    def _protected(self, until: int | None) -> None:
+        """Note when a `min_runtime` ends (ms); None: that is not known."""
+        known = [at for at in (until, self.protected_until) if at is not None]
+        self.protected_until = min(known, default=None)
 
     def _enter(self, room: NodeRoom) -> None:
         self.rooms[room.pool, room.name] = room
@@ -244,3 +326,7 @@ class Nodes:
         index = self._tenants[room.tenant, room.pool]
         self._journal.record(NodeIndex.put, index, room)
         return index
+
+
+def _is_gang(candidate: Candidate, name: str) -> bool:
+    return candidate.gang and candidate.name == name

@@ -1,24 +1,21 @@
 """Limits of projects and departments where nodes exist: jobs count what they hold themselves.
 
-A job on a node counts its GPUs, of those of the node, of each resource of the instance. All other
-jobs count their demand. Amounts are whole numbers of parts, of which a unit has `per`.
-
 See docs/policy-decisions.md#nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import lcm
 
-from slotq_core.gpu_amounts import WHOLE, Gpus
+from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool, gpu_room
+from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
+from slotq_core.policy.state.nodes.own_amounts import OwnAmounts
 from slotq_core.policy.state.quotas.account import Account, Chain
 
 ChainOf = Callable[[Job, str], Chain]
@@ -32,18 +29,14 @@ class OwnLimits:
         self,
         pools: Mapping[str, Pool],
         found: Mapping[NodeName, Occupied],
-        gangs: frozenset[str],
         journal: Journal,
     ) -> None:
-        """`pools`: those with nodes. `gangs`: the names of the gangs, whose members take whole
-        instances."""
-        self._gpus = {name: gpus for name, pool in pools.items() if (gpus := gpu_room(pool))}
+        """`pools`: those with nodes."""
         self._found = {f"{pool}/{name}": on_it for (pool, name), on_it in found.items()}
         """By name of the job that stands for the node."""
-        self._gangs, self._journal = gangs, journal
-        self._per = lcm(
-            *self._gpus.values(), *(WHOLE * max(1, on_it.gpus) for on_it in found.values())
-        )
+        self._journal = journal
+        amounts = OwnAmounts(pools, found)
+        self._own, self._per = amounts.of, amounts.per
         self._limits: dict[int, Mapping[str, int]] = {}
         self._held: dict[int, Demand] = {}
         self._stopping: dict[int, Demand] = {}
@@ -166,18 +159,6 @@ class OwnLimits:
         for account in chain if more else ():
             key = id(account)
             self._journal.put(amounts, key, amounts.get(key, NOTHING) + more)
-
-    def _own(self, job: Job, pool: str) -> Demand:
-        """What the job counts in the pool, in parts."""
-        held, whole = job.gpus, self._gpus.get(pool, 0)
-        if job.attempt is not None:
-            held = job.gpus if job.attempt.node else 0
-            whole = WHOLE * job.attempt.node_gpus or whole
-        elif job.group in self._gangs or not job.tenant:
-            held = 0
-        if not held or held > whole or self._per % whole:
-            return job.demand * self._per
-        return job.demand * (self._per // whole * held)
 
 
 def _among(accounts: Chain, others: Chain) -> bool:

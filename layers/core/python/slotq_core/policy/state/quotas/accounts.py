@@ -34,6 +34,7 @@ from slotq_core.policy.state.user_limits import UserBooks
 if TYPE_CHECKING:
     from slotq_core.policy.state.nodes.node_requests import NodeRequests
     from slotq_core.policy.state.nodes.nodes import Nodes
+    from slotq_core.policy.state.nodes.own_amounts import SharedNodes
     from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
 Amounts = tuple[Account, Demand, Demand, Demand]
@@ -64,6 +65,19 @@ class Scopes:
         if self._together or len(candidate.places) == 1:
             return candidate.holds
         return candidate.frees(pool)
+
+
+class ScopesInParts(Scopes):
+    """The scopes where projects share nodes: amounts are in parts."""
+
+    def __init__(self, pools: Iterable[str], *, by_pool: bool, shared: SharedNodes) -> None:
+        super().__init__(pools, by_pool=by_pool)
+        self._shared = shared
+
+    def counted(self, candidate: Candidate, pool: str) -> Demand:
+        return Demand.total(
+            self._shared.of(job, where) for job, where in candidate.places if self.same(where, pool)
+        )
 
 
 class OnNodes:
@@ -108,32 +122,29 @@ class Accounts:
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
         limits count them; by default the same. `nodes`: None without any."""
         self._journal = journal
+        self.shared = nodes.shared if nodes is not None and nodes.shared else None
+        """Where projects share nodes, what each job counts: all amounts here are then in parts."""
         self.users = UserBooks(snapshot, journal)
         self.on_nodes = OnNodes(self.users)
         self._projects = {project.name: project for project in snapshot.projects}
         owners: Owners = (*snapshot.projects, *snapshot.departments)
         self._resources = shared_resources(owners)
-        by_pool = any(
-            EVERYWHERE not in amounts
-            for owner in owners
-            for amounts in (owner.quota, owner.limit)
-            if amounts
-        )
+        self.scopes = _scopes(snapshot, owners, self.shared)
         self._shut = {
             (project.name, pool.name)
             for pool in snapshot.pools
             if not pool.open
             for project in snapshot.projects
-            if not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
+            if not project.quota.get(self.scopes.scope_of[pool.name], NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
         self.are_shut = bool(self._shut)
         """Whether any project may not use some pool."""
-        self.scopes = Scopes((pool.name for pool in snapshot.pools), by_pool=by_pool)
-        scope_of = self.scopes.scope_of
-        self._books: dict[str, dict[str, Chain]] = {scope: {} for scope in scope_of.values()}
+        self._books: dict[str, dict[str, Chain]] = {
+            scope: {} for scope in self.scopes.scope_of.values()
+        }
         """By scope and project."""
-        self._of_pool = {name: self._books[scope] for name, scope in scope_of.items()}
+        self._of_pool = {name: self._books[scope] for name, scope in self.scopes.scope_of.items()}
         self._elsewhere = self._books.get(EVERYWHERE, {})
         """The accounts that count a pool which is gone by now."""
         self._claimants: dict[str, dict[str, Job]] = {}
@@ -183,7 +194,8 @@ class Accounts:
         """Count the job's demand in the pool, held or claimed. `promised`: the job only waits for
         coming slots, and nothing was evicted for it."""
         self.on_nodes.take(job, pool)
-        self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
+        amount = job.demand if self.shared is None else self.shared.of(job, pool)
+        self._move(job, pool, amount, promised=amount if promised else NOTHING)
 
     def take_claim(self, job: Job, pool: str) -> None:
         """Remove the job's claim from the accounts, for the job's own turn."""
@@ -193,7 +205,8 @@ class Accounts:
 
     def give_back(self, job: Job, pool: str) -> None:
         self.on_nodes.give_back(job, pool)
-        self._move(job, pool, NOTHING - job.demand)
+        amount = job.demand if self.shared is None else self.shared.of(job, pool)
+        self._move(job, pool, NOTHING - amount)
 
     def moved(self) -> dict[str, str]:
         """By project whose accounts have moved, the last account's key. Reading clears the list."""
@@ -221,7 +234,9 @@ class Accounts:
         return any(
             len(self._under[self.scopes.of(pool)]) < 2
             and not account.under_share()
-            and account.under_share(job.demand)
+            and account.under_share(
+                job.demand if self.shared is None else self.shared.of(job, pool)
+            )
             for pool in job.pools
             for account in self.of(job, pool)[:1]
         )
@@ -233,7 +248,8 @@ class Accounts:
     def evict(self, victim: Job, pool: str, *, empties: bool = False) -> None:
         """Take the victim out of the shares at once. The limits count it until it has ended.
         `empties`: the victim stands for a node whose jobs move to others, and count on."""
-        self._move(victim, pool, NOTHING - victim.demand)
+        amount = victim.demand if self.shared is None else self.shared.of(victim, pool)
+        self._move(victim, pool, NOTHING - amount)
         self._stop(victim, pool)
         if not empties:
             self.on_nodes.stop((victim,), pool)
@@ -241,7 +257,8 @@ class Accounts:
     def move(self, job: Job, pool: str) -> None:
         """Stop the job in the pool, and count its claim elsewhere."""
         assert job.claim is not None
-        self._move(job, pool, NOTHING - job.demand)
+        amount = job.demand if self.shared is None else self.shared.of(job, pool)
+        self._move(job, pool, NOTHING - amount)
         self._stop(job, pool)
         self.on_nodes.stop((job,), pool)
         self.take(job, job.claim.pool)
@@ -249,7 +266,12 @@ class Accounts:
     def _limit_by_own_amounts(self, holders: Snapshot, nodes: Nodes) -> None:
         """Let jobs on nodes count by themselves in the configured limits. What follows from a quota
         still counts whole nodes, as the quota does."""
-        limits = {id(a): a.configured_limit for a, _ in self.everyone() if a.configured_limit}
+        per = 1 if self.shared is None else self.shared.per
+        limits = {
+            id(a): {name: most // per for name, most in a.configured_limit.items()}
+            for a, _ in self.everyone()
+            if a.configured_limit
+        }
         if not limits:
             return
         for account, _ in self.everyone():
@@ -257,15 +279,16 @@ class Accounts:
             account.limit = {name: account.quota[name] for name in names}
         from slotq_core.policy.state.nodes.own_limits import OwnLimits
 
-        self.on_nodes.limits = OwnLimits(nodes.pools, nodes.found, nodes.gangs, self._journal)
+        self.on_nodes.limits = OwnLimits(nodes.pools, nodes.found, self._journal)
         self.on_nodes.limits.begin(holders, self.of, limits)
 
     def _stop(self, job: Job, pool: str) -> None:
         """Count the stopping job in the limits until it has ended; where its claim counts, once."""
         owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
+        amount = job.demand if self.shared is None else self.shared.of(job, pool)
         for account in self.of(job, pool):
             if id(account) not in owed:
-                self._journal.set(account, "stopping", account.stopping + job.demand)
+                self._journal.set(account, "stopping", account.stopping + amount)
 
     def _move(self, job: Job, pool: str, amount: Demand, promised: Demand = NOTHING) -> None:
         scope, chain = self.scopes.of(pool), self.of(job, pool)
@@ -312,7 +335,10 @@ class Accounts:
         nodes: Nodes | None,
     ) -> None:
         """Create the accounts of each scope, with fair shares, held slots and claims."""
-        running = holdings(snapshot, self.scopes.scope_of)
+        shared = self.shared
+        if shared is not None:
+            snapshot = shared.seen(snapshot)
+        running = holdings(snapshot, self.scopes.scope_of, shared)
         asked = asked_in(
             snapshot,
             lines,
@@ -320,6 +346,7 @@ class Accounts:
             self.scopes.of_pools,
             self._shut,
             on_nodes=_requests_on(nodes) if nodes else None,
+            shared=shared,
         )
         for scope, chains in self._books.items():
             chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
@@ -327,9 +354,13 @@ class Accounts:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)
         claims = [
-            ((job.project, self.scopes.of(job.claim.pool), job.evictable), job.demand)
+            (
+                (job.project, self.scopes.of(job.claim.pool), job.evictable),
+                job.demand if shared is None else shared.of(job, job.claim.pool),
+            )
             for job in (*snapshot.active, *snapshot.waiting)
-            if job.claim and not job.claim.node
+            if job.claim
+            if not job.claim.node or (shared is not None and shared.are_in(job.claim.pool))
         ]
         for (project, scope, evictable), amount in (*running.items(), *claims):
             for account in self._books.get(scope, {}).get(project, ()):
@@ -341,8 +372,19 @@ class Accounts:
                 self._keep(project, scope, chain)
 
 
+def _scopes(snapshot: Snapshot, owners: Owners, shared: SharedNodes | None) -> Scopes:
+    by_pool, names = False, (pool.name for pool in snapshot.pools)
+    for owner in owners:
+        for amounts in (owner.quota, owner.limit):
+            if amounts and EVERYWHERE not in amounts:
+                by_pool = True
+    if shared is None:
+        return Scopes(names, by_pool=by_pool)
+    return ScopesInParts(names, by_pool=by_pool, shared=shared)
+
+
 def _requests_on(nodes: Nodes) -> NodeRequests:
     """An empty gathering of what waiting jobs ask for on nodes."""
     from slotq_core.policy.state.nodes.node_requests import NodeRequests
 
-    return NodeRequests(nodes.pools, nodes.found, nodes.gangs)
+    return NodeRequests(nodes.pools, nodes.found, nodes.shared)

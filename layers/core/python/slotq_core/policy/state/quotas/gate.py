@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from slotq_core.model.demand import NOTHING, Demand
@@ -35,36 +35,40 @@ Taken = tuple[Job, str, Candidate]
 NOTHING_LEAVES: Mapping[str, Demand] = MappingProxyType({})
 
 
-def may_reclaim(job: Job, mine: Chain) -> bool:
-    """Whether the project stays within its fair share with this job, as every reclaimer must."""
-    return bool(mine) and mine[0].in_share(job.demand)
+def may_reclaim(asked: Demand, mine: Chain) -> bool:
+    """Whether the project stays within its fair share with a job that asks for so much, as every
+    reclaimer must."""
+    return bool(mine) and mine[0].in_share(asked)
 
 
-def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
-    """Whether the job may reclaim from this victim, before any other eviction."""
-    if not may_reclaim(job, mine):
+def may_take(asked: Demand, mine: Chain, counted: Demand, theirs: Chain) -> bool:
+    """Whether the job may reclaim from a victim that counts so much, before any other eviction."""
+    if not may_reclaim(asked, mine):
         return False
-    taking = Taking(job, mine)
+    taking = Taking(asked, mine)
     if not theirs or not taking.is_fair(theirs):
         return False
-    taking.lose(victim.demand, theirs)
+    taking.lose(counted, theirs)
     return taking.keeps_within_share()
 
 
-def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOTHING_LEAVES) -> bool:
+def may_move_others(
+    asked: Demand, mine: Chain, leaving: Mapping[str, Demand] = NOTHING_LEAVES
+) -> bool:
     """Whether the job may move running jobs of other projects: its project and department stay
     within their fair shares with it. `leaving`: by account key, what the moves take elsewhere."""
     return bool(mine) and all(
-        account.in_share(job.demand - leaving.get(account.key, NOTHING)) for account in mine
+        account.in_share(asked - leaving.get(account.key, NOTHING)) for account in mine
     )
 
 
 def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> AbstractSet[str]:
     """The projects among these from which the job may reclaim in the pool, before any eviction."""
     mine = accounts.of(job, pool)
-    if not may_reclaim(job, mine):
+    asked = job.demand if accounts.shared is None else accounts.shared.of(job, pool)
+    if not may_reclaim(asked, mine):
         return frozenset()
-    return accounts.givers(pool).among(among, mine, job.demand)
+    return accounts.givers(pool).among(among, mine, asked)
 
 
 def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
@@ -72,7 +76,7 @@ def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
     accounts already count the gang's members in and all the victims out."""
     for job, pool, victim in taken:
         theirs = accounts.book(pool)[victim.project]
-        taking = Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
+        taking = Taking(NOTHING, accounts.of(job, pool))
         if not taking.is_fair(theirs, back=accounts.scopes.counted(victim, pool)):
             return victim
     return None
@@ -82,7 +86,8 @@ def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
 class Taking:
     """A reclaim in progress: victims taken so far count as gone."""
 
-    job: Job
+    asked: Demand
+    """What the reclaimer counts in its accounts."""
     mine: Chain
     gone: dict[str, Demand] = field(default_factory=dict)
     """By account key."""
@@ -96,7 +101,7 @@ class Taking:
         """Whether the department, too, stays within its fair share with the victims gone; if above
         its share already, holds no more than before."""
         return not any(
-            account.beyond_share(self.job.demand - self.gone.get(account.key, NOTHING))
+            account.beyond_share(self.asked - self.gone.get(account.key, NOTHING))
             for account in self.mine[1:]
         )
 
@@ -111,12 +116,12 @@ class Taking:
         mine, other = self.mine[part], theirs[part]
         as_held = back is NOTHING and not self.gone  # Most are: only a search takes any.
         above, above_quota = other.gives() if as_held else self._over(other, back)
-        if not above and not (above_quota and mine.in_quota(self.job.demand)):
+        if not above and not (above_quota and mine.in_quota(self.asked)):
             return False
         if other is theirs[0] or self._over(theirs[0], back)[1]:
             return True
         top = self.mine[-1]
-        in_full = is_full(top) and top.in_share(self.job.demand)
+        in_full = is_full(top) and top.in_share(self.asked)
         return above and in_full and isinstance(other.owner, Department)
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:

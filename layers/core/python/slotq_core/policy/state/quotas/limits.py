@@ -33,10 +33,11 @@ class QuotaLimits:
     def over(self, job: Job, pool: str) -> Demand:
         """The amounts that others must give under the limits of the job's project and
         department."""
-        over = NOTHING
+        over, shared = NOTHING, self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
         for account in self._accounts.of(job, pool):
-            if account.limit and account.over_limit(job.demand):
-                more = account.over_limit(job.demand, self._owed_below(job, pool))
+            if account.limit and account.over_limit(asked):
+                more = account.over_limit(asked, self._owed_below(job, pool))
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
 
@@ -50,10 +51,11 @@ class QuotaLimits:
 
     def left(self, job: Job, pool: str, room: Demand) -> Demand:
         """The part of the room that the limits of the job's project and department leave."""
+        per = 1 if self._accounts.shared is None else self._accounts.shared.per
         for account in self._accounts.of(job, pool):
             if account.limit:
                 held = account.used + account.stopping - self._owed_below(job, pool)
-                most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
+                most = {n: max(0, most - held[n]) // per for n, most in account.limit.items()}
                 room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
         own = self._accounts.on_nodes.limits
         return room if own is None else own.left(job, pool, room, self._claims_below(job, pool))
@@ -61,16 +63,19 @@ class QuotaLimits:
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """Whether the quotas at each level have room for a job that cannot be evicted. They bind no
         other job."""
-        return job.evictable or all(
-            account.fixed_in_quota(job.demand) for account in self._accounts.of(job, pool)
-        )
+        if job.evictable:
+            return True
+        shared = self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
+        return all(account.fixed_in_quota(asked) for account in self._accounts.of(job, pool))
 
     def may_come_true(self, job: Job, pool: str) -> bool:
         """Whether limits and quotas leave room for the job's claim once stopping jobs have stopped.
         Others may have used it up since, or a limit may be lower now."""
         owed = self._owed_below(job, pool)
-        chain = self._accounts.of(job, pool)
-        over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
+        chain, shared = self._accounts.of(job, pool), self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
+        over = any(account.over_limit(asked, account.stopping + owed) for account in chain)
         if self._accounts.on_nodes.limits is not None:
             over = over or bool(self.over_own(job, pool, once_stopped=True))
         return not over and self.quotas_allow(job, pool) and self._users.will_admit(job, pool)
@@ -88,8 +93,9 @@ class QuotaLimits:
             return False
         if self._accounts.scopes.same(pool, here):
             return True
-        chain = self._accounts.of(job, pool)
-        within = not any(account.over_limit(job.demand) for account in chain)
+        chain, shared = self._accounts.of(job, pool), self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
+        within = not any(account.over_limit(asked) for account in chain)
         if self._accounts.on_nodes.limits is not None:
             within = within and not self.over_own(job, pool)
         return within and self.quotas_allow(job, pool)
@@ -109,8 +115,9 @@ class QuotaLimits:
         """The demand of claims that the job may take over in its project; nothing where these do
         not cover the job's excess over its shares. The job would else wait until a claimant runs,
         only to evict it at once."""
+        shared = self._accounts.shared
         owed = Demand.total(
-            other.demand
+            other.demand if shared is None else shared.of(other, other.claim.pool)
             for other in self._accounts.claimants(job.project)
             if other.claim and self._accounts.scopes.same(other.claim.pool, pool)
             if rank(other) < rank(job)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project, weight_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
@@ -23,6 +23,7 @@ from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 
 if TYPE_CHECKING:
     from slotq_core.policy.state.nodes.node_requests import NodeRequests
+    from slotq_core.policy.state.nodes.own_amounts import SharedNodes
 
 Holdings = Mapping[tuple[str, str, bool], Demand]
 """The amounts held, by project, scope, and whether they may be evicted."""
@@ -97,14 +98,17 @@ def opened(
     return chains
 
 
-def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
+def holdings(
+    snapshot: Snapshot, scopes: Mapping[str, str], shared: SharedNodes | None = None
+) -> Holdings:
     """The amounts held by starting and running jobs. `scopes`: the scope that each pool counts
-    in."""
+    in. `shared`: what jobs count where projects share nodes."""
     held: dict[tuple[str, str, bool], list[Demand]] = defaultdict(list)
     for job in snapshot.active:
         if job.state is not JobState.STOPPING and job.attempt:
             scope = scopes.get(job.attempt.pool, EVERYWHERE)
-            held[job.project, scope, job.evictable].append(job.demand)
+            amount = job.demand if shared is None else shared.of(job, job.attempt.pool)
+            held[job.project, scope, job.evictable].append(amount)
     return {key: Demand.total(demands) for key, demands in held.items()}
 
 
@@ -116,18 +120,20 @@ def asked_in(
     shut: AbstractSet[tuple[str, str]],
     *,
     on_nodes: NodeRequests | None = None,
+    shared: SharedNodes | None = None,
 ) -> dict[tuple[str, str], Demand]:
     """By project and scope, the amounts held and waited for. A waiting job counts in the scope
     of each pool that it accepts and may use, unless its sweep keeps it back.
 
     `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may not use.
-    `on_nodes`: gathers the jobs that would run on nodes.
+    `on_nodes`: gathers the jobs that would run on nodes. `shared`: what jobs count where projects
+    share nodes.
     """
 
     held = (((project, scope), amount, 1) for (project, scope, _), amount in running.items())
     asked = chain(
         held,
-        _asked_again(snapshot, scopes_of),
+        _asked_again(snapshot, scopes_of, shared),
         _asked_by_waiting(snapshot, lines, scopes_of, shut, on_nodes),
         on_nodes.needed(scopes_of) if on_nodes is not None else (),
     )
@@ -135,11 +141,14 @@ def asked_in(
 
 
 def _asked_again(
-    snapshot: Snapshot, scopes_of: Callable[[Sequence[str]], Sequence[str]]
+    snapshot: Snapshot,
+    scopes_of: Callable[[Sequence[str]], Sequence[str]],
+    shared: SharedNodes | None,
 ) -> Iterator[Asked]:
-    for project, pool, held in _coming_back(snapshot):
+    for job, pool in _coming_back(snapshot):
+        held = job.demand if shared is None else shared.of(job, pool)
         for scope in scopes_of([pool]):
-            yield (project, scope), held, 1
+            yield (job.project, scope), held, 1
 
 
 def _asked_by_waiting(
@@ -154,24 +163,26 @@ def _asked_by_waiting(
         if shut:
             usable = tuple(name for name in usable if (job.project, name) not in shut)
         for scope in scopes_of(usable) if usable else ():
-            if on_nodes is None or not on_nodes.gather(job, count, scope, usable):
+            if on_nodes is None:
                 yield (job.project, scope), job.demand, count
+            elif not on_nodes.gather(job, count, scope, usable):
+                yield (job.project, scope), on_nodes.alone(job, scope, usable), count
 
 
-def _coming_back(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
-    """Project, pool and demand of the stopping jobs that will wait again or go on elsewhere: shares
-    stay the same meanwhile. A claim counts in place of what its job holds now."""
+def _coming_back(snapshot: Snapshot) -> Iterator[tuple[Job, str]]:
+    """The stopping jobs that will wait again or go on elsewhere, each with its pool: shares stay
+    the same meanwhile. A claim counts in place of what its job holds now."""
     for job in snapshot.active:
         if job.state is not JobState.STOPPING or job.attempt is None:
             continue
         stop = job.attempt.stop
         if job.claim:
-            yield job.project, job.claim.pool, job.demand
+            yield job, job.claim.pool
         elif stop is not None and (
             stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
             or (stop.cause is StopCause.STALLED and job.retries)
         ):
-            yield job.project, job.attempt.pool, job.demand
+            yield job, job.attempt.pool
 
 
 def _within_limit(account: Account, amounts: Demand) -> Demand:

@@ -33,14 +33,15 @@ class Shares:
     def within(self, job: Job, pool: str) -> bool:
         """Whether the job's project stays within its fair share with the job; true without
         projects."""
-        return all(account.in_share(job.demand) for account in self._accounts.of(job, pool)[:1])
+        shared = self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
+        return all(account.in_share(asked) for account in self._accounts.of(job, pool)[:1])
 
     def could_ever_hold(self, job: Job, pool: str) -> bool:
         """Whether the job alone is within its project's fair share."""
-        chain = self._accounts.of(job, pool)[:1]
-        return all(
-            job.demand[n] <= account.share[n] for account in chain for n in account.resources
-        )
+        chain, shared = self._accounts.of(job, pool)[:1], self._accounts.shared
+        asked = job.demand if shared is None else shared.of(job, pool)
+        return all(asked[n] <= account.share[n] for account in chain for n in account.resources)
 
     def beyond(self, job: Job, pool: str) -> Demand:
         """The excess over the shares of the job's project and department, with the job admitted.
@@ -53,8 +54,14 @@ class Shares:
         if not self._accounts.others_are_under(job.project, pool):
             return NOTHING
         same = self._accounts.scopes.same
-        more = [other.demand for other, where in self._to_come.values() if same(where, pool)]
-        demand = Demand.total([job.demand, *more]) if more else job.demand
+        shared = self._accounts.shared
+        demand = job.demand if shared is None else shared.of(job, pool)
+        more = [
+            other.demand if shared is None else shared.of(other, where)
+            for other, where in self._to_come.values()
+            if same(where, pool)
+        ]
+        demand = Demand.total([demand, *more]) if more else demand
         beyond = NOTHING
         for account in self._accounts.of(job, pool):
             excess = account.beyond_share(demand, self._held_before.get(id(account)))

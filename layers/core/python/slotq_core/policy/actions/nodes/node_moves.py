@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.actions.move_search import Key, Movable, NodeGpus, least_costly
+from slotq_core.policy.actions.nodes.move_search import Key, Movable, NodeGpus, least_costly
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.nodes.node_index import MayUse, NodeIndex
@@ -102,11 +102,13 @@ class NodeConsolidation:
         """The candidates of the node that may move for the job. One whose project is beyond a hard
         budget could not start again. `leaves`: the job that stands for the node, if it ends."""
         state, accounts, name = self.state, self.state.accounts, pool.pool.name
-        leaving = NOTHING_LEAVES
+        shared, leaving = accounts.shared, NOTHING_LEAVES
+        asked = job.demand if shared is None else shared.of(job, name)
         if leaves is not None:
-            leaving = {account.key: leaves.demand for account in accounts.of(leaves, name)}
+            amount = leaves.demand if shared is None else shared.of(leaves, name)
+            leaving = {account.key: amount for account in accounts.of(leaves, name)}
         within_share = not accounts.book(name) or may_move_others(
-            job, accounts.of(job, name), leaving
+            asked, accounts.of(job, name), leaving
         )
         return [
             candidate

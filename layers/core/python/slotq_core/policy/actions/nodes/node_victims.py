@@ -2,14 +2,16 @@
 
 "Jobs of strictly lower rank of the same project", on one node, the least harm over all nodes. For a
 part of a GPU they make room on one GPU. For whole GPUs a GPU with parts comes free only whole: its
-jobs are one candidate.
+jobs are one candidate. Where projects share the node, what the job takes beyond its project's fair
+share has to come from these (`Shares.beyond`).
 
 See docs/policy-decisions.md#nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import Demand
@@ -30,9 +32,33 @@ Victims = tuple[NodeRoom, tuple[Candidate, ...]]
 Chosen = tuple[Candidate, ...]
 
 
-def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: Gpus = 0) -> Victims | None:
+class Way(NamedTuple):
+    """One way to make room on a node."""
+
+    candidates: Sequence[Candidate]
+    """In the order of eviction."""
+    missing: tuple[Shortfall, ...]
+    """What they must give."""
+    members: Mapping[Candidate, Sequence[Candidate]]
+    """The jobs of candidates that stand for several."""
+
+    def single(self, chosen: Sequence[Candidate]) -> Chosen:
+        """The chosen candidates, each job by itself."""
+        return tuple(
+            one for candidate in chosen for one in self.members.get(candidate, (candidate,))
+        )
+
+
+def least_harmful(
+    index: NodeIndex,
+    job: Job,
+    pool: PoolRoom,
+    at_least: Gpus = 0,
+    besides: Sequence[Shortfall] = (),
+) -> Victims | None:
     """The node, and its jobs to evict, with the least harm that makes room for the job; None if no
-    node can. `pool`: the pool of these nodes. `at_least`: what they must give in any case."""
+    node can. `pool`: the pool of these nodes. `at_least`: what they must give in any case.
+    `besides`: what else they must give."""
     own, able = rank(job), index.with_candidates()
     if not able:
         return None
@@ -42,7 +68,11 @@ def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: Gpus = 0
     for room in able:
         if room.candidates[0].rank >= own or compared == MOST_NODES:
             break
-        found = [*_victims_on(room, job, at_least)]
+        found = [
+            way.single(chosen)
+            for way in ways(room, job, room.gives(job), at_least, besides)
+            if (chosen := _chosen(way))
+        ]
         compared += bool(found)
         for victims in found:
             harm = Eviction(room=pool, victims=victims).harm(base)
@@ -51,18 +81,25 @@ def least_harmful(index: NodeIndex, job: Job, pool: PoolRoom, at_least: Gpus = 0
     return best
 
 
-def _victims_on(room: NodeRoom, job: Job, at_least: Gpus) -> Iterator[Chosen]:
-    """The jobs to evict on this node, for each GPU that a part could have; nothing: they are not
-    enough, or none is needed."""
+def ways(
+    room: NodeRoom,
+    job: Job,
+    able: Sequence[Candidate],
+    at_least: Gpus = 0,
+    besides: Sequence[Shortfall] = (),
+) -> Iterator[Way]:
+    """The ways in which these candidates might make room for the job: for a part of a GPU one for
+    each GPU. None if they are not enough or none is needed. `at_least`, `besides`: as in
+    `least_harmful`."""
     if not room.ready or not room.outlasts(job):
         return
-    able = room.gives(job)
-    limits = Shortfall(missing=Demand(gpus=at_least), gives=_own)
-    if not limits.can_be_met_by(able):
+    limits = (Shortfall(missing=Demand(gpus=at_least), gives=_own), *besides)
+    limits = tuple(limit for limit in limits if limit.missing)
+    if not all(limit.can_be_met_by(able) for limit in limits):
         return
     if room.fitting(job, now=False):
-        if at_least > 0:
-            yield from _chosen(able, limits)
+        if limits:
+            yield Way(able, limits, {})
     elif job.gpus % WHOLE:
         yield from _for_a_part(room, job, able, limits)
     else:
@@ -70,13 +107,13 @@ def _victims_on(room: NodeRoom, job: Job, at_least: Gpus) -> Iterator[Chosen]:
 
 
 def _for_a_part(
-    room: NodeRoom, job: Job, able: Sequence[Candidate], limits: Shortfall
-) -> Iterator[Chosen]:
-    """The victims on each GPU of the node."""
+    room: NodeRoom, job: Job, able: Sequence[Candidate], limits: tuple[Shortfall, ...]
+) -> Iterator[Way]:
+    """A way for each GPU of the node."""
     place = Shortfall(missing=Demand(jobs=int(room.lacks_place(job))), gives=_place)
     for index, missing in enumerate(room.missing(job)):
         if missing <= 0:
-            yield from _chosen(able, place, limits)
+            yield Way(able, (place, *limits), {})
             continue
 
         def gives(candidate: Candidate, index: int = index) -> Demand:
@@ -85,19 +122,19 @@ def _for_a_part(
         there = [candidate for candidate in able if index in held_by(candidate)]
         shortfall = Shortfall(missing=Demand(gpus=missing), gives=gives)
         if shortfall.can_be_met_by(there):
-            yield from _chosen(able if limits.missing else there, shortfall, limits)
+            yield Way(able if limits else there, (shortfall, *limits), {})
 
 
 def _for_whole_gpus(
-    room: NodeRoom, job: Job, able: Sequence[Candidate], limits: Shortfall
-) -> Iterator[Chosen]:
-    """The victims whose GPUs come free whole."""
+    room: NodeRoom, job: Job, able: Sequence[Candidate], limits: tuple[Shortfall, ...]
+) -> Iterator[Way]:
+    """GPUs that come free whole."""
     needed = job.gpus - room.left(job)
     if sum(candidate.slots for candidate in able) < needed:
         return
     place = Shortfall(missing=Demand(jobs=int(room.lacks_place(job))), gives=_place)
     if needed <= 0:
-        yield from _chosen(able, place, limits)
+        yield Way(able, (place, *limits), {})
         return
     cleared: dict[str, Gpus] = {}
 
@@ -112,8 +149,7 @@ def _for_whole_gpus(
     shortfall = Shortfall(missing=Demand(gpus=needed), gives=gives)
     ordered = sorted(members, key=lambda candidate: candidate.order)
     if shortfall.can_be_met_by(ordered):
-        for chosen in _chosen(ordered, shortfall, place, limits):
-            yield tuple(single for candidate in chosen for single in members[candidate])
+        yield Way(ordered, (shortfall, place, *limits), members)
 
 
 def _by_gpus(able: Sequence[Candidate]) -> dict[Candidate, Sequence[Candidate]]:
@@ -148,15 +184,15 @@ def _together(sharing: Sequence[Candidate]) -> Candidate:
         unsaved=max(candidate.unsaved for candidate in sharing),
         lost=sum(candidate.lost for candidate in sharing),
         slots=sum(candidate.slots for candidate in sharing),
+        others=tuple(place for candidate in sharing for place in candidate.others),
     )
 
 
-def _chosen(candidates: Sequence[Candidate], *missing: Shortfall) -> Iterator[Chosen]:
-    """The least harmful victims that give all of this."""
-    shortfalls = Shortfalls(*missing)
-    found = one_by_one(candidates, shortfalls)
-    if found:
-        yield better(found, candidates, shortfalls, candidates[0].rank)
+def _chosen(way: Way) -> Chosen:
+    """The least harmful victims that give all that is missing; empty: they are not enough."""
+    shortfalls = Shortfalls(*way.missing)
+    found = one_by_one(way.candidates, shortfalls)
+    return better(found, way.candidates, shortfalls, way.candidates[0].rank) if found else ()
 
 
 def _own(candidate: Candidate) -> Demand:

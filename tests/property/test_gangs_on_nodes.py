@@ -1,0 +1,111 @@
+"""The promises of gangs whose members take GPUs of nodes, on random worlds."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq_core.model.jobs import JobState
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import (
+    EndNode,
+    Evict,
+    LeaveOut,
+    NodeEnd,
+    Start,
+    StartGang,
+    StartNode,
+)
+from tests.property.node_worlds import World, worlds
+from tests.property.test_nodes import run
+
+
+@given(worlds(with_gangs=True))
+def test_every_gang_runs_to_its_end_whole(world: World) -> None:
+    """No GPU twice; all or none, at each start and each eviction (`World.check`)."""
+    run(world)
+    for job in world.jobs.values():
+        large = all(
+            job.demand.slots > pool.capacity.slots for pool in world.pools if pool.name in job.pools
+        )
+        assert job.terminal or large, (job.name, job.group, job.state)
+    for group in world.groups.values():
+        done = [name for name in group.members if world.jobs[name].state is JobState.COMPLETED]
+        assert len(done) >= (group.min_members or len(group.members)), group.name
+
+
+@given(worlds(with_gangs=True, with_projects=True))
+def test_gangs_keep_the_promises_between_projects(world: World) -> None:
+    run(world)
+
+
+@given(worlds(with_gangs=True, with_limits=True))
+def test_gangs_keep_the_limits_of_projects(world: World) -> None:
+    run(world)
+
+
+@given(worlds(with_gangs=True))
+def test_who_others_are_stopped_for_starts_before_they_do(world: World) -> None:
+    """Nothing is evicted, and no node ended, unless the job or the gang for whose sake starts
+    before any of the victims."""
+    waits_for: dict[str, str] = {}
+    ended_for: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                waits_for |= {victim.name: each.beneficiary.name for victim in each.victims}
+            elif isinstance(each, EndNode) and each.cause is NodeEnd.NEEDED:
+                ended_for.add(each.by)
+            elif isinstance(each, Start | StartGang):
+                starts = each.starts if isinstance(each, StartGang) else (each,)
+                started = {start.job.name for start in starts}
+                assert not started & waits_for.keys(), (started, waits_for)
+                waits_for = {v: b for v, b in waits_for.items() if b not in started}
+                ended_for -= started
+            elif isinstance(each, StartNode):
+                ended_for.discard(each.job.name)
+        done = {job.name for job in world.jobs.values() if job.terminal}
+        waits_for = {v: b for v, b in waits_for.items() if v not in done and b not in done}
+    assert not waits_for and not ended_for
+
+
+@given(worlds(with_gangs=True))
+def test_nodes_are_not_started_and_ended_in_turn(world: World) -> None:
+    """No more nodes than starts of jobs on nodes, and members whose gang ended before the node that
+    they were to join it on was ready."""
+    starts = 0
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Start | StartGang):
+                began = each.starts if isinstance(each, StartGang) else (each,)
+                starts += sum(start.node is not None for start in began)
+            elif isinstance(each, LeaveOut) and each.job.claim:
+                starts += 1
+    assert world.begun <= starts
+
+
+@given(worlds(with_gangs=True, with_projects=True), st.randoms(use_true_random=False))
+def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: random.Random) -> None:
+    for _ in range(6):
+        expected, now = plan(world.snapshot(), world.now), world.now
+        shuffled = plan(world.snapshot(rng), now)
+        assert shuffled.decisions == expected.decisions
+        assert dict(shuffled.reasons) == dict(expected.reasons)
+        assert shuffled.wake_at == expected.wake_at
+        world.settle()
+        world.tick()
+
+
+@given(worlds(with_gangs=True, with_projects=True))
+def test_what_people_read_names_jobs_and_never_the_stand_in_of_a_node(world: World) -> None:
+    for _ in range(4):
+        world.settle()
+        snapshot = world.snapshot()
+        for job in snapshot.waiting:
+            planned = plan(snapshot, world.now, job)
+            assert planned.outlook is not None
+            text = repr((planned.outlook, dict(planned.reasons)))
+            assert all(f"/{name}'" not in text for _, name in world.nodes)
+        world.tick()
