@@ -228,6 +228,17 @@ def test_room_that_the_jobs_do_not_explain_is_found_and_mended(
     assert items.get(NODE) == right
 
 
+def test_a_node_that_does_not_say_whose_it_is_is_mended(dynamo: DynamoStore, items: Table) -> None:
+    a_node_queue(dynamo)
+    node = changed(dynamo, becoming(ready(dynamo), NodeState.READY, one_person=True))
+    runs_on(dynamo, "one", node, 0)
+    right = items.get(NODE)
+    items.change(NODE, person=text("arn:aws:iam::123456789012:user/eve"))
+    assert faults(dynamo) == [("node", "p5/n1")]
+    mended(dynamo)
+    assert items.get(NODE) == right
+
+
 def test_a_decision_that_a_wrong_node_refuses_repairs_it(dynamo: DynamoStore, items: Table) -> None:
     """Otherwise it would be refused for ever."""
     a_node_queue(dynamo)

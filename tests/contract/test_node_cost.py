@@ -33,6 +33,7 @@ from tests.contract.worlds import (
     a_queue,
     commit,
     completing,
+    evicted,
     runs,
     starting,
     waits,
@@ -84,6 +85,26 @@ def test_a_load_asks_once_for_the_nodes_of_each_pool_that_has_any() -> None:
     store.nodes.note_report(now(store, ready(store, "n2")), 1, at=1, lease_until=NOW)
     store.worlds.load(NOW)
     assert cost(client, store)[0] == calls
+
+
+def test_a_look_at_all_nodes_reads_nothing_of_what_waits() -> None:
+    """With each tick of a deployment with a bucket, beside the load of its pass."""
+    client, store = loads(NodeRules())
+    for number in range(9):
+        waits(store, f"next{number}", priority=number)
+    node = ready(store)
+    runs_on(store, "one", node, 0)
+    loaded, (calls, units, _) = store.worlds.load(NOW), cost(client, store)
+    client.reset()
+    assert tuple(store.worlds.nodes(NOW)) == loaded.snapshot.nodes
+    assert dict(client.calls) == {"batch_get_item": 1, "query": 1}
+    assert client.read_units == 5
+    assert (calls, units) == ({"batch_get_item": 1, "query": 13}, 17)
+    store.decisions.commit([evicted(store.jobs.get("one"))], nodes=[ending_node(now(store, node))])
+    store.worlds.nodes(NOW)
+    client.reset()
+    assert store.worlds.nodes(NOW) == ()
+    assert dict(client.calls) == {"batch_get_item": 1}
 
 
 def test_reports_do_not_outdate_what_is_kept_of_a_pool() -> None:

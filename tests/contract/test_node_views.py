@@ -8,6 +8,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim
+from slotq_core.model.nodes import NodeState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.store import Store
@@ -15,7 +16,15 @@ from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
 from slotq_core.wire.views.jobs import job_view
 from slotq_core.wire.views.nodes import NodeView, node_view
-from tests.contract.keeping_nodes import a_node_queue, coming, ready, runs_on, waits_for_gpus
+from tests.contract.keeping_nodes import (
+    a_node_queue,
+    becoming,
+    changed,
+    coming,
+    ready,
+    runs_on,
+    waits_for_gpus,
+)
 from tests.contract.test_budgets import manager_of
 from tests.contract.worlds import NOW, commit
 
@@ -33,6 +42,16 @@ def seen(manager: QueueManager, by: str = ADA) -> list[NodeView]:
         )
         for status in manager.queue_snapshots.nodes(to=by)
     ]
+
+
+def test_a_node_shows_what_its_agent_says_and_whether_it_takes_one_persons_jobs(
+    store: Store,
+) -> None:
+    a_node_queue(store)
+    node = changed(store, becoming(ready(store), NodeState.READY, one_person=True))
+    store.nodes.note_report(node, 1, at=NOW, lease_until=NOW, problems=["no route"])
+    (view,) = seen(manager_of(store))
+    assert (view.problems, view.one_person) == (["no route"], True)
 
 
 def test_a_queue_without_nodes_shows_none(store: Store) -> None:

@@ -266,6 +266,47 @@ def test_jobs_of_another_tenant_do_not_come(store: Store) -> None:
         store.decisions.commit([coming(job, node, n + 1) for n, job in enumerate(both)])
 
 
+OTHER = "arn:aws:iam::123456789012:user/eve"
+
+
+def for_one_person(store: Store) -> Node:
+    return changed(store, replace_after(getting_ready(changed(store, starting_node(store)))))
+
+
+def replace_after(change: NodeChange) -> NodeChange:
+    assert change.after is not None
+    return replace(change, after=replace(change.after, one_person=True))
+
+
+def test_a_node_of_one_persons_jobs_takes_those_of_whoever_comes_first(store: Store) -> None:
+    a_node_queue(store)
+    node = for_one_person(store)
+    theirs, later = (waits_for_gpus(store, n, submitter=OTHER) for n in ("theirs", "later"))
+    ours = waits_for_gpus(store, "ours")
+    with pytest.raises(Conflict):
+        store.decisions.commit([coming(theirs, node, 0), coming(ours, node, 1)])
+    first = commit(store, coming(theirs, node, 0))
+    with pytest.raises(Conflict):
+        commit(store, coming(ours, node, 1))
+    second = commit(store, coming(later, node, 1))
+    commit(store, completing(first))
+    with pytest.raises(Conflict):
+        commit(store, coming(ours, node, 0))
+    store.decisions.commit([completing(second), coming(ours, node, 1)])
+    with pytest.raises(Conflict):
+        commit(store, coming(waits_for_gpus(store, "late", submitter=OTHER), node, 0))
+    assert store.nodes.jobs(node) == {"ours": 1}
+
+
+def test_other_nodes_take_the_jobs_of_several_persons(store: Store) -> None:
+    a_node_queue(store)
+    node = ready(store)
+    jobs = [waits_for_gpus(store, "theirs", submitter=OTHER), waits_for_gpus(store, "ours")]
+    store.decisions.commit([coming(job, node, n) for n, job in enumerate(jobs)])
+    commit(store, coming(waits_for_gpus(store, "late", submitter=OTHER), node, 2))
+    assert len(store.nodes.jobs(node)) == 3
+
+
 def test_jobs_come_to_the_generation_that_was_read(store: Store) -> None:
     a_node_queue(store)
     old = ready(store)
@@ -365,6 +406,15 @@ def test_a_change_keeps_what_has_come_meanwhile(store: Store) -> None:
     assert store.nodes.jobs(node) == {"job1": 1}
     commit(store, completing(job))
     assert now(store, node).idle_since == NOW + 4
+
+
+def test_a_node_keeps_the_problems_of_its_last_report(store: Store) -> None:
+    a_node_queue(store)
+    node = ready(store)
+    for number, problems in enumerate([("no route", "no S3"), ("no S3",), ()], start=1):
+        store.nodes.note_report(node, number, at=1, lease_until=NOW, problems=problems)
+        assert now(store, node).problems == problems
+    assert store.worlds.load(NOW).snapshot.nodes == (now(store, node),)
 
 
 def test_an_empty_node_ends_only_while_it_is_empty(store: Store) -> None:

@@ -61,7 +61,10 @@ def of_a_node(chance: random.Random) -> Step:
         if node is None or pick < 0.1:
             return commits(store, [], [starting_node(store, name, contents=GPUS)], seen=seen)
         if pick < 0.4:
-            return commits(store, [], [getting_ready(node)], seen=seen)
+            ready = getting_ready(node)
+            assert ready.after is not None
+            after = replace(ready.after, one_person=name == "n2")
+            return commits(store, [], [replace(ready, after=after)], seen=seen)
         if pick < 0.55:
             return commits(store, [], [becoming(node, state, empty=empty)], seen=seen)
         if pick < 0.6:
@@ -112,7 +115,8 @@ def of_jobs(chance: random.Random) -> Step:
 
 def submitted(number: int, chance: random.Random) -> Step:
     tenant = TENANT if chance.random() < 0.9 else "another"
-    job = a_job(f"job{number:02}", gpus=WHOLE, tenant=tenant)
+    submitter = f"arn:aws:iam::123456789012:user/{'ada' if number % 2 else 'eve'}"
+    job = a_job(f"job{number:02}", gpus=WHOLE, tenant=tenant, submitter=submitter)
     return lambda store: store.jobs.submit(job, REQUEST)
 
 
@@ -148,6 +152,8 @@ def test_memory_and_dynamodb_treat_nodes_alike(client: Any, table: str, seed: in
         for node in world.snapshot.nodes:
             assert dynamo.nodes.jobs(node) == memory.nodes.jobs(node)
         _no_gpu_twice(world.snapshot.nodes, memory)
+        alone = [node for node in world.snapshot.nodes if node.one_person]
+        assert all(len({job.person for job in _on(memory, node)}) < 2 for node in alone)
     assert held
     assert [*dynamo.repair.inspect()] == []
     assert set(dynamo.usage.running()) == set(memory.usage.running())

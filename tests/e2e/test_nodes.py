@@ -306,7 +306,7 @@ def test_a_gang_of_three_with_two_gpus_each_on_two_nodes(aws: Account) -> None:
     queue.groups.submit_gang("ring", [asked(aws, name, SLEEPS, "duo", gpus=2) for name in names])
     said = sorted(lines(aws, name)[0] for name in names)
     assert said == ["gpu 0,1", "gpu 2,3", "gpu 2,3"]
-    starts = {queue.jobs.view(name).attempt.admitted_at for name in names}
+    starts = {queue.jobs.view(name).attempts[-1].admitted_at for name in names}
     assert len(starts) == 1
     before = instances(aws)
     submit(aws, "high", "print('first line', flush=True)", "duo", gpus=4, priority="5")

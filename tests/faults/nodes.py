@@ -152,8 +152,7 @@ def _wrong_on(node: Node, item: Item, jobs: list[Job]) -> Iterator[Broken]:
         assert job.attempt is not None
         if job.attempt.node_generation != node.generation:
             yield Broken(ONE_LIVE, f"{job.name} is on another generation of {node.name}")
-        if job.tenant != node.tenant:
-            yield Broken(NODE, f"{job.name} is on a node of another tenant")
+    yield from _not_for_it(node, jobs)
     gpus = range(node.contents["gpus"])
     if any(amount > WHOLE or index not in gpus for index, amount in taken.items()):
         yield Broken(CAPACITY, f"GPUs of {node.name} are taken twice: {dict(taken)}")
@@ -166,6 +165,14 @@ def _wrong_on(node: Node, item: Item, jobs: list[Job]) -> Iterator[Broken]:
         yield Broken(CAPACITY, f"{node.name} offers GPUs that are taken: {free}")
     if int(item["jobs"]["N"]) != len(jobs):
         yield Broken(IDEMPOTENT, f"{node.name} counts {item['jobs']['N']} of {len(jobs)} jobs")
+
+
+def _not_for_it(node: Node, jobs: list[Job]) -> Iterator[Broken]:
+    for job in jobs:
+        if job.tenant != node.tenant:
+            yield Broken(NODE, f"{job.name} is on a node of another tenant")
+    if node.one_person and len({job.person for job in jobs}) > 1:
+        yield Broken(NODE, f"jobs of two persons are on {node.name}")
 
 
 # --- the cases
@@ -217,6 +224,16 @@ def a_job_of_another_tenant_comes(engine: Engine) -> None:
     store, node = engine.store, ready(engine.store)
     job = waits_for_gpus(store, "one", tenant="another")
     engine.late(NODE, "a job comes to another tenant", coming(job, node, 0))
+
+
+@case
+def a_job_of_another_person_comes(engine: Engine) -> None:
+    store = engine.store
+    node = changed(store, becoming(ready(store), NodeState.READY, one_person=True))
+    one = waits_for_gpus(store, "one")
+    two = waits_for_gpus(store, "two", submitter="arn:aws:iam::123456789012:user/eve")
+    commit(store, coming(one, node, 0))
+    engine.late(NODE, "a job comes to another person's node", coming(two, node, 1))
 
 
 @case
@@ -419,6 +436,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant("CPUs are given twice", "two_jobs_want_the_same_cpus", "use_node", "#free_"),
     _mutant("a job comes to any node", "a_node_drains_before_a_job_comes", "use_node", "#state"),
     _mutant("any tenant comes", "a_job_of_another_tenant_comes", "use_node", "#tenant"),
+    _mutant("any person comes", "a_job_of_another_person_comes", "use_node", "(#person"),
     _mutant(
         "a job comes to any generation",
         "a_node_starts_again_before_a_job_comes",

@@ -48,6 +48,8 @@ class World:
     """By job, when it comes (ms), if it does not wait from the beginning."""
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
     generation: int = 0
+    for_one_person: frozenset[str] = frozenset()
+    """The pools whose nodes take one person's jobs at a time."""
     now: int = 1_000_000
     yields: tuple[Yielded, ...] = ()
     begun: int = 0
@@ -135,7 +137,9 @@ class World:
         for key, node in [*self.nodes.items()]:
             busy = any(self._is_on(job, node) for job in self.jobs.values() if job.active)
             if node.state is NodeState.STARTING:
+                alone = node.pool in self.for_one_person
                 ready = replace(node, state=NodeState.READY, running_since=self.now)
+                ready = replace(ready, one_person=alone)
                 self.nodes[key] = replace(ready, idle_since=self.now)
             elif node.state is NodeState.DRAINING and not busy:
                 del self.nodes[key]
@@ -181,7 +185,8 @@ class World:
         return attempt is not None and (attempt.pool, attempt.node) == (node.pool, node.name)
 
     def check(self) -> None:
-        """No GPU twice, no two tenants on a node, no pool over its capacity."""
+        """No GPU twice, no two tenants on a node, no two persons where it takes one's jobs, no pool
+        over its capacity."""
         for key, node in self.nodes.items():
             on_it = [job for job in self.jobs.values() if job.active and self._is_on(job, node)]
             taken = Counter[int]()
@@ -192,6 +197,7 @@ class World:
             assert all(index in range(GPUS) for index in taken), key
             assert len(on_it) <= MOST_JOBS, key
             assert {job.tenant for job in on_it} <= {node.tenant}, key
+            assert len({job.person for job in on_it}) < 2 or not node.one_person, key
         for pool in self.pools:
             held = sum(key[0] == pool.name for key in self.nodes)
             for job in self.jobs.values():
@@ -269,6 +275,7 @@ def worlds(
         projects=projects,
         jobs={job.name: job for job in jobs},
         left=left,
+        for_one_person=draw(st.sampled_from([frozenset(), frozenset({"p"}), frozenset("pq")])),
         comes={job.name: World.now + TICK * draw(ticks) for job in jobs}
         if shared or sliced
         else {},
@@ -347,7 +354,7 @@ def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
     names = [pool.name for pool in world.pools]
     jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
     world.jobs = {job.name: job for job in jobs}
-    world.left = dict.fromkeys(world.jobs, 6)
+    world.left = dict.fromkeys(world.jobs, 5)
     late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
     return world, late
 
@@ -376,5 +383,6 @@ def _job(
         gpus=gpus,
         tenant=f"{'' if shared else project}{role}" if gpus else "",
         project=project,
+        person=draw(st.sampled_from(["ann", "bob"])),
         preemptible=draw(st.sampled_from([True, True, True, False])),
     )

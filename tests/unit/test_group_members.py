@@ -234,10 +234,3 @@ def test_a_goal_is_reached_from_its_side(maximize, value, reached):
     sweep = sweep_in(SweepBody(metric="loss", maximize=maximize, goal=0.1), 2)
     assert sweep.reached({"loss": value, "other": 0}) is reached
     assert not sweep.reached({"other": 0.1})
-
-
-@pytest.mark.parametrize(("rules", "in_gang"), [({"gang": {}}, True), ({"max_parallel": 2}, False)])
-def test_a_member_knows_whether_its_group_is_a_gang(rules, in_gang):
-    members = [least_request(name) for name in ("a", "b")]
-    _, read, _ = parse_group(json.dumps({"name": "g", "members": members, **rules}))
-    assert {submission.in_gang for submission, _ in read} == {in_gang}

@@ -40,6 +40,15 @@ test("the page links jobs, and names none that the caller may not see", async ()
   expect(within(shown).getByText(/waits for 2 GPUs/)).toBeTruthy();
 });
 
+test("the problems of a node's agent stand above its GPUs", async () => {
+  answers([node({ problems: ["the route does not answer"] }), node({ name: "node-2" })]);
+  render(<Nodes pace={3} />);
+  const shown = await screen.findByRole("article", { name: "p5/node-1" });
+  expect(within(shown).getByRole("list", { name: "Problems" }).textContent).toBe("the route does not answer");
+  const other = screen.getByRole("article", { name: "p5/node-2" });
+  expect(within(other).queryByRole("list", { name: "Problems" })).toBeNull();
+});
+
 test("a part of a GPU says what holds its job to it", async () => {
   answers([node({ gpus: 1, free: [], jobs: [{ ...on("a", 0), gpu_bound: "mps" }] })]);
   render(<Nodes pace={3} />);

@@ -45,6 +45,13 @@ def test_the_nodes_and_who_is_on_them(slotq, queue):
     assert [node["name"] for node in only["nodes"]] == ["node-2"]
 
 
+def test_the_problems_of_agents_stand_below_the_nodes(slotq, queue):
+    queue.nodes = [a_node(problems=["the route [does] not answer"]), a_node("node-2")]
+    assert slotq("nodes").stdout.splitlines()[-1] == "p5/node-1: the route [does] not answer"
+    first, second = json.loads(slotq("nodes", "--json").stdout)["nodes"]
+    assert (first["problems"], second["problems"]) == (["the route [does] not answer"], [])
+
+
 def test_a_queue_without_nodes(slotq):
     assert slotq("nodes").stdout.strip() == "no nodes"
 

@@ -355,6 +355,25 @@ def test_the_queues_own_description_of_a_time_box_is_sagemakers(last, secondary)
     assert "FailureReason" not in shown
 
 
+def test_a_job_on_a_node_is_described_by_the_queue_as_no_training_job_has_its_name(session, queue):
+    """Of a job with a training job of its own SageMaker is asked, which does not know this one."""
+    model = "s3://bucket/job1/output/model.tar.gz"
+    states = {"starting": "Starting", "running": "Training", "completed": "Completed"}
+    for state, secondary in states.items():
+        last = attempt(1, node="node-1", artifact=model if state == "completed" else "")
+        queue.script(running(state=state, attempts=[last], node="node-1"))
+        shown = session().describe_training_job("job1")
+        assert shown["SecondaryStatus"] == secondary
+        assert shown["ModelArtifacts"] == {"S3ModelArtifacts": last.artifact}
+    last = attempt(1, node="node-1")
+    queue.script(ended("failed", attempts=[last], message="ClientError: it names /opt/ml"))
+    shown = session().describe_training_job("job1")
+    assert (shown["TrainingJobStatus"], shown["FailureReason"]) == (
+        "Failed",
+        "ClientError: it names /opt/ml",
+    )
+
+
 def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):
     logs = aws.client("logs")
     logs.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")

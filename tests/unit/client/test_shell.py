@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import stat
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -20,10 +24,13 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.errors import NoShell
+from slotq.remote_shell.on_node import enter_command
 from slotq.remote_shell.plugin import PLUGIN, PluginCall, on_this_terminal
 from slotq.remote_shell.ports import parsed
 from slotq.remote_shell.ssm_session import Container, NotYet, running_job
+from slotq_core.wire.views.nodes import NodeView
 from tests.unit.client.fake_queue import (
+    MOMENT,
     Clock,
     FakeHttp,
     FakeQueue,
@@ -71,6 +78,14 @@ class FakeAws:
             "StreamUrl": "wss://stream",
             "ResponseMetadata": {"HTTPStatusCode": 200},
         }
+
+
+def until(holds):
+    for _ in range(200):
+        if holds():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it does not come to hold")
 
 
 def refusal(code, operation):
@@ -204,6 +219,96 @@ def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
     assert words == ["eu-west-1", "StartSession", "research"]
     assert json.loads(asked) == {"Target": target}
     assert url == "https://ssm.eu-west-1.amazonaws.com"
+
+
+NODE = NodeView(
+    pool="p5",
+    name="node-1",
+    state="ready",
+    instance_type="ml.p5.48xlarge",
+    gpus=8,
+    free=[],
+    jobs=[],
+    training_job="slotq-p5-node-1",
+    started_at=MOMENT,
+)
+ON_NODE = {"node": "node-1", "gpus": 1, "gpu_ids": [0], "pool": "p5"}
+
+
+def test_a_job_on_a_node_is_entered_by_the_training_job_of_its_node(queue, plugin):
+    """The parameters are those of `aws ssm start-session --document-name
+    AWS-StartInteractiveCommand --parameters command=…`."""
+    queue.script(running(2, name="lab", **ON_NODE))
+    queue.nodes = [NODE.model_copy(update={"pool": "p4", "training_job": "other"}), NODE]
+    client, aws = client_of(FakeHttp(queue)), FakeAws()
+    assert open_shell(client, "lab", host=1, aws=aws) == 7
+    (request,) = aws.requests
+    assert request == {
+        "Target": "sagemaker-training-job:slotq-p5-node-1_algo-1",
+        "DocumentName": "AWS-StartInteractiveCommand",
+        "Parameters": {"command": [enter_command(client.jobs.view("lab").training_job, "node-1")]},
+    }
+    python, flag, _, *words = shlex.split(request["Parameters"]["command"][0])
+    attempt = client.jobs.view("lab").training_job
+    assert (python, flag, words) == ("python3", "-c", [attempt, "node-1", "/opt/ml", "/tmp"])
+    model = Session().get_service_model("ssm").operation_model("StartSession")
+    assert not ParamValidator().validate(request, model.input_shape).has_errors()
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_node_that_has_ended_or_allows_no_shell_is_an_error(queue):
+    queue.script(running(2, name="lab", **ON_NODE))
+    client = client_of(FakeHttp(queue))
+    with pytest.raises(NoShell, match="node node-1 of job lab has ended"):
+        open_shell(client, "lab", host=1, aws=FakeAws())
+    queue.nodes = [NODE]
+    with pytest.raises(NoShell, match="--training-job-name slotq-p5-node-1"):
+        open_shell(client, "lab", host=1, aws=FakeAws(enabled=False))
+
+
+def a_process(folder, attempt, uid, **variables):
+    """A process of a job on a node, as the agent starts it: a session of its own, as the user."""
+    code = "import os, sys; os.setsid(); " + (
+        f"os.setgroups([]); os.setresgid(*3 * [{uid}]); os.setresuid(*3 * [{uid}]); " if uid else ""
+    )
+    code += "os.execve('/bin/sleep', ['sleep', '60'], dict(os.environ))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={"TRAINING_JOB_NAME": attempt, **variables},
+        cwd=folder,
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives each job a user of its own")
+def test_the_command_becomes_the_user_of_the_job_in_its_folder_and_of_no_other(tmp_path):
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    folders = {}
+    for attempt, uid in (("lab", 20_100), ("liar", 20_102)):
+        folders[attempt] = tmp_path / "slotq-node-1/jobs" / attempt
+        folders[attempt].mkdir(parents=True)
+        folders[attempt].chmod(0o700)
+        os.chown(folders[attempt], uid, uid)
+    liar = a_process(folders["liar"], "lab", 20_102, WHOSE="the liar's")
+    lab = a_process(folders["lab"], "lab", 20_100, WHOSE="lab's", CUDA_VISIBLE_DEVICES="3")
+    command = enter_command("lab", "node-1", (str(tmp_path / "none"), str(tmp_path)))
+
+    def ran(command):
+        said = "echo $(id -u) $(pwd) $WHOSE $CUDA_VISIBLE_DEVICES; exit 5"
+        return subprocess.run(
+            ["sh", "-c", command], check=False, input=said, capture_output=True, text=True
+        )
+
+    try:
+        until(lambda: ran(command).returncode == 5)
+        assert ran(command).stdout == f"20100 {folders['lab']} lab's 3\n"
+    finally:
+        for process in (liar, lab):
+            process.kill()
+            process.wait()
+    assert "job lab has no process now" in ran(command).stderr
+    other = enter_command("other", "node-1", (str(tmp_path),))
+    assert "no job other runs on node node-1" in ran(other).stderr
 
 
 def test_credentials_of_the_environment_need_no_profile(client, plugin):

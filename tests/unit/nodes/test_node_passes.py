@@ -13,9 +13,11 @@ from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.nodes import NodeState
-from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.pools import NodeRules
+from slotq_core.model.projects import EVERYWHERE, Prescription, Project
 from slotq_core.operations.passes import AHEAD
 from slotq_core.ports.stored import Change, NodeChange
+from tests.queue_world import pool
 from tests.unit.nodes.node_world import NodeWorld, few_changes, nodes_pool
 
 ANN = Access(members=("ann",))
@@ -164,17 +166,26 @@ def test_a_job_whose_node_is_not_ready_waits_with_a_claim_and_starts_there():
     assert world.used() == Demand(slots=1), "the node holds the slot"
 
 
-def test_a_job_in_projects_gives_its_node_its_project():
-    world = NodeWorld()
-    sharing = world.store.configuration.read().sharing
-    from dataclasses import replace
+COST, OWN = {"Key": "cost-center", "Value": "4711"}, {"Key": "stage", "Value": "research"}
 
-    project = Project(name="vision", quota={EVERYWHERE: Demand(slots=1)}, access=ANN)
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_job_in_projects_gives_its_node_its_project_and_the_tags_of_all_its_jobs(shared: bool):
+    world = NodeWorld(pool(slots=2, nodes=NodeRules(gpus=4, shared=shared)))
+    sharing = world.store.configuration.read().sharing
+    project = Project(
+        name="vision",
+        quota={EVERYWHERE: Demand(slots=1)},
+        access=ANN,
+        requests=Prescription(fixed={"Tags": [COST]}, defaults={"Tags": [OWN]}),
+    )
     world.store.configuration.change(
         sharing=replace(sharing, projects=(project,)), who="test", now=world.clock.now()
     )
     node = world.starts(project="vision")
-    assert node.project == "vision"
+    assert node.project == ("" if shared else "vision")
     arn = world.request_of(node.training_job)["TrainingJobArn"]
     tags = {tag["Key"]: tag["Value"] for tag in world.client.list_tags(ResourceArn=arn)["Tags"]}
-    assert tags["slotq:project"] == "vision"
+    assert tags.get("slotq:project") == (None if shared else "vision")
+    assert tags.get("cost-center") == (None if shared else "4711")
+    assert "stage" not in tags, "a default may be another one in the next job"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import Unavailable
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, JobState
@@ -58,6 +59,19 @@ def test_a_starting_node_is_ready_with_what_its_agent_has_found() -> None:
     assert node.lease_until == queue.clock.now() + 1000 + 60_000
 
 
+def test_the_problems_of_a_report_are_kept_as_short_lines_until_the_next() -> None:
+    queue = QueueOfNodes()
+    said = ("no route:\n404\x1b[31m  red", "x" * 300, *"abcdef")
+    queue.agent.report(problems=said)
+    queue.take_in()
+    kept = queue.now().problems
+    assert kept[0] == "no route: red"
+    assert (len(kept), len(kept[1]), kept[1][-2:], kept[-1]) == (5, 200, "x…", "c")
+    queue.agent.report()
+    queue.take_in()
+    assert queue.now().problems == ()
+
+
 def test_the_report_of_a_ready_node_renews_its_lease_alone() -> None:
     queue = QueueOfNodes()
     before = queue.now()
@@ -93,7 +107,7 @@ def test_no_node_after_another_starts_for_a_job_that_none_can_hold(
     assert (node.state, node.contents["gpus"]) == (NodeState.READY, found)
     assert job.whole_because == causes
     assert (job.gpus, job.tenant, job.claim) == (
-        (0, "", None) if causes else (800, node.tenant, claim)
+        (0, "", None) if causes else (8 * WHOLE, node.tenant, claim)
     )
 
 

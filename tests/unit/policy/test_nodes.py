@@ -746,6 +746,81 @@ CASES = [
         users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
         decided=["start a on n1 2,3"],
     ),
+    # Nodes that take one person's jobs.
+    Case(
+        sentence="a node of one person's jobs takes those of who comes first, and no other's",
+        pools=(nodes_pool(1),),
+        nodes=(node(one_person=True, idle=1),),
+        waiting=(asks("a", person="ann"), asks("b", person="bob"), asks("c", person="ann")),
+        decided=["start a on n1 0", "start c on n1 1"],
+        waits={"b": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="another person's job starts a node of its own",
+        nodes=(node(one_person=True),),
+        active=(on(runs("a", person="ann")),),
+        waiting=(asks("b", person="bob"), asks("c", person="bob"), asks("d", person="ann")),
+        decided=["begin node-1 for b", "start d on n1 1"],
+        waits={"c": reasons.NodeComing},
+    ),
+    Case(
+        sentence="which the first person's jobs do not wait for: it will take one person's, too",
+        pools=(nodes_pool(2),),
+        nodes=(node(one_person=True), node("n2", state=NodeState.STARTING)),
+        active=(on(runs("a", person="ann"), gpus=4),),
+        waiting=(claims("b", 1, "n2", person="bob"), asks("d", person="ann")),
+        waits={"b": reasons.NodeComing, "d": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="once ready the node is of the claimant, whoever outranks it",
+        pools=(nodes_pool(1),),
+        nodes=(node(one_person=True, idle=1),),
+        waiting=(claims("b", 1, person="bob"), asks("a", 4, person="ann", priority=5)),
+        decided=["start b on n1 0"],
+        waits={"a": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="jobs that stop keep others out, who wait for the node and start no other",
+        nodes=(node(one_person=True),),
+        active=(on(stops("a", person="ann")),),
+        waiting=(asks("b", person="bob"),),
+        waits={"b": reasons.NodeComing},
+    ),
+    Case(
+        sentence="lower ranks of another person give no part of their node",
+        pools=(nodes_pool(1, min_runtime=20_000),),
+        nodes=(node(one_person=True),),
+        active=(
+            on(runs("a", person="ann"), gpus=2),
+            on(runs("new", person="ann", since=5_000), first=2, gpus=2),
+        ),
+        waiting=(asks("b", person="bob", priority=5),),
+        waits={"b": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="but all of it, as to another tenant",
+        pools=(nodes_pool(1),),
+        nodes=(node(one_person=True),),
+        active=(on(runs("a", person="ann")), on(runs("c", person="ann"), first=1)),
+        waiting=(asks("b", person="bob", priority=5),),
+        decided=["evict a c for b at p with n1"],
+    ),
+    Case(
+        sentence="lower ranks of the same person give theirs",
+        pools=(nodes_pool(1),),
+        nodes=(node(one_person=True),),
+        active=(on(runs("a", person="ann"), gpus=2), on(runs("c", person="ann"), first=2, gpus=2)),
+        waiting=(asks("b", person="ann", priority=5),),
+        decided=["evict c for b at n1"],
+    ),
+    Case(
+        sentence="a claim to a node that another person's jobs have is given up",
+        pools=(nodes_pool(1),),
+        nodes=(node(one_person=True),),
+        active=(on(runs("a", person="ann")),),
+        waiting=(claims("b", 1, person="bob"),),
+        decided=["drop b"],
+    ),
 ]
 
 
@@ -925,9 +1000,65 @@ def test_a_request_is_the_same_before_and_behind_the_rest_of_a_line() -> None:
     assert status.waiting == 3
 
 
+def test_who_waits_is_told_of_the_gpus_that_are_not_for_another_person() -> None:
+    world: dict[str, Any] = {
+        "nodes": (node(one_person=True),),
+        "active": (on(runs("a", person="ann", priority=9)),),
+        "waiting": (asks("b", person="bob"),),
+    }
+    reason = plan(Snapshot(pools=(nodes_pool(1),), **world), NOW).reasons["b"]
+    assert isinstance(reason, reasons.NoGpusFree)
+    assert (reason.free, reason.others) == (0, 3 * WHOLE)
+    assert reason.sentence() == (
+        "no node has 1 GPU free for it; 3 GPUs more, where another person's jobs run: nodes of "
+        "this pool take one person's jobs at a time; pool p has no free instance"
+    )
+    found = outlook_of("b", **world)
+    assert [(room.free, room.coming, room.missing) for room in found.rooms] == [(0, 0, 1)]
+    (spared,) = found.spared
+    assert isinstance(spared, outlook.OfAnotherPerson)
+    assert spared.sentence() == (
+        "a holds 1 GPU on nodes of pool p: of another person, and the node takes the jobs of one "
+        "person at a time"
+    )
+
+
+def test_each_person_asks_for_nodes_of_their_own_where_these_take_one_persons_jobs() -> None:
+    for alone, needed in ((True, 2), (False, 1)):
+        world = Snapshot(
+            pools=(nodes_pool(4),),
+            nodes=(node(one_person=alone, project="a"),),
+            active=(on(runs("r", project="a", person="ann")),),
+            waiting=(
+                asks("b", 1, project="a", person="bob"),
+                asks("c", 4, project="a", person="bob"),
+                asks("d", 2, project="a", person="ann"),
+            ),
+            projects=(quota("a", 0),),
+        )
+        (status,) = share_statuses(world, NOW)
+        assert status.waiting == needed
+
+
 def test_jobs_of_a_node_that_cannot_be_read_are_left_alone():
     """The store then counts the node's slot as foreign."""
     there = nodes_pool(1, foreign=Demand(slots=1))
     for waiting in (waits("w", priority=9), asks("w", priority=9)):
         planned = plan(Snapshot(pools=(there,), active=(on(runs("a")),), waiting=(waiting,)), NOW)
         assert said(planned) == []
+
+
+def test_a_gang_without_room_says_what_the_nodes_have_left_beside_its_other_members() -> None:
+    world = Snapshot(
+        pools=(nodes_pool(1),),
+        nodes=(node(),),
+        active=(on(runs("old")),),
+        waiting=(asks("a", 2, group="g"), asks("b", 2, group="g")),
+        groups=(Group(name="g", members=("a", "b")),),
+    )
+    planned = plan(world, NOW)
+    assert planned.decisions == ()
+    why = planned.reasons["a"]
+    assert why == planned.reasons["b"]
+    assert "no node has 2 GPUs free for it; 1 is free" in why.also.sentence(), why.also.sentence()
+    assert "old" in why.sentence() and "n1" not in why.sentence()

@@ -38,6 +38,7 @@ SHARED = {
     "VpcConfig": {"Subnets": ["s"], "SecurityGroupIds": ["g"]},
     "OutputDataConfig": {"S3OutputPath": "s3://bucket/out", "KmsKeyId": "key"},
     "EnableInterContainerTrafficEncryption": True,
+    "RemoteDebugConfig": {"EnableRemoteDebug": True},
 }
 
 
@@ -93,6 +94,13 @@ def test_a_node_takes_what_its_tenant_shares_and_nothing_of_the_job() -> None:
             {"Key": "slotq:queue", "Value": "mine"},
         ],
     }
+
+
+def test_a_node_has_the_tags_that_all_of_its_jobs_have() -> None:
+    tags = [{"Key": "cost-center", "Value": "4711"}]
+    asked = request(Tags=[{"Key": "own", "Value": "of the job"}])
+    found = node_request(asked, node(), LAUNCH, instance_type=TYPE, queue="mine", tags=tags)["Tags"]
+    assert found == [*tags, *made(request())["Tags"]]
 
 
 def test_a_node_of_every_project_bears_none() -> None:

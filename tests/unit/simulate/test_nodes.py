@@ -127,6 +127,18 @@ def test_projects_share_no_node_unless_the_pool_says_so():
     assert apart[:2] == ["0 node-1 starting", "0 node-2 starting"]
 
 
+def test_where_a_node_takes_one_persons_jobs_others_start_their_own_and_none_ends_in_turn():
+    alone = {"name": "p", "capacity": 2, "nodes": NODES | {"uids": False}}
+    jobs = [job(f"{who}{n}", at=n, gpus=1, user=who) for n in range(4) for who in ("ann", "bob")]
+    record, seen = ran([*jobs, job("late", at=1_000, gpus=8, user="cleo")], pools=[alone])
+    started = {each["name"]: record.started(each["name"])[0] // 1000 for each in jobs}
+    assert {started[f"ann{n}"] for n in range(4)} == {180}
+    assert [started[f"bob{n}"] for n in range(4)] == [360, 280, 280, 280]
+    assert record.started("late") == [1_000_000], "it takes an empty node, whoever had it"
+    begun = [line for line in seen if line.endswith("starting")]
+    assert begun == ["0 node-1 starting", "180 node-2 starting"]
+
+
 @pytest.mark.parametrize("extra", ["slots: 2", "demand: {slots: 1}", "running_since: 0, pool: p"])
 def test_a_job_with_gpus_takes_no_slots_and_runs_on_no_node_at_the_start(tmp_path, extra: str):
     path = tmp_path / "world.yaml"
@@ -284,3 +296,15 @@ def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
     record = simulate(scenario)
     started = {name: [at // 1000 for at in record.started(name)] for name in "abcd"}
     assert started == {"a": [0], "b": [0, 200], "c": [], "d": [100]}
+
+
+def test_a_job_moves_to_another_node_so_that_a_large_one_fits():
+    """`a` and `b` leave holes on two nodes. `c` moves, and works on while it stops."""
+    pool = {"name": "p", "capacity": 2, "stop_seconds": 5, "nodes": NODES, "consolidate": True}
+    jobs = [job("a", gpus=5), job("b", gpus=5), job("c", gpus=3, runtime=900)]
+    jobs += [job("d", gpus=3, runtime=900), job("big", 400, gpus=8)]
+    record, _ = ran(jobs, pools=[pool])
+    at = {name: [each // 1000 for each in record.started(name)] for name in ("c", "d", "big")}
+    assert at == {"c": [180, 405], "d": [180], "big": [405]}
+    told = [(each.t // 1000, each.event) for each in record.events if each.job == "c"]
+    assert told[-4:] == [(400, "evict"), (405, "stopped"), (405, "start"), (1080, "complete")]

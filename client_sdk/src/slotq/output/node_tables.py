@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.text import Text
 
 from slotq.output.job_tables import columns, moment
@@ -26,8 +27,8 @@ WITHHELD = "(another's)"
 """In place of the name of a job that the caller may not see."""
 
 
-def nodes_table(nodes: Iterable[NodeView]) -> RenderableType:
-    """The nodes, one line each, with the jobs on their GPUs."""
+def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
+    """The nodes, one line each, with the jobs on their GPUs; then the problems of their agents."""
     heads = ("POOL", "NODE", "STATE", "PROJECT", ">GPUS", ">FREE", "JOBS", "KEPT UNTIL (UTC)")
     table = columns(*heads, "TRAINING JOB", leaves=("TRAINING JOB", "PROJECT", "KEPT UNTIL (UTC)"))
     for node in nodes:
@@ -42,7 +43,10 @@ def nodes_table(nodes: Iterable[NodeView]) -> RenderableType:
             moment(node.kept_until),
             node.training_job,
         )
-    return table if table.row_count else Text("no nodes")
+    if not table.row_count:
+        return Text("no nodes")
+    lines = [f"{node.pool}/{node.name}: {said}" for node in nodes for said in node.problems]
+    return Group(table, *(Text(line, style="yellow") for line in lines))
 
 
 def jobs_text(node: NodeView) -> str:

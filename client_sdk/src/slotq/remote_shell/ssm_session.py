@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.client import QueueClient
 from slotq.errors import NoShell, NotConfigured
+from slotq.remote_shell.on_node import enter_command
 from slotq.remote_shell.plugin import (
     PluginCall,
     Sessions,
@@ -55,6 +56,7 @@ def runs(job: JobView) -> bool:
     return job.state == JobState.RUNNING and bool(job.training_job)
 
 
+COMMAND_DOCUMENT = "AWS-StartInteractiveCommand"
 PORT_DOCUMENT = "AWS-StartPortForwardingSession"
 SHELL_DOCUMENT = "SSM-SessionManagerRunShell"
 """SSM's own default."""
@@ -101,25 +103,38 @@ class Container:
 
     def shell(self, job: JobView) -> int:
         """Open a shell; returns its exit code when it is over. Raises NoShell, NotYet."""
-        self._check_open(job)
-        return self._run(self._started(self._target(job)))
+        place = self._check_open(job)
+        asked = self._target(place)
+        if job.node:
+            asked = command_request(asked, enter_command(str(job.training_job), job.node))
+        return self._run(self._started(asked))
 
     def forward(self, job: JobView, forwards: Sequence[Forward], say: Callable[[str], None]) -> int:
         """Forward ports until the sessions end; returns an exit code.
 
         `say` gets a line for each port. Raises NoShell, NotYet, and KeyboardInterrupt on Ctrl-C.
         """
-        self._check_open(job)
+        place = self._check_open(job)
         ports = _free_ports(forwards)
         with Sessions() as sessions:
             for forward, local in zip(forwards, ports, strict=True):
-                asked = port_request(self._target(job), forward.port, local)
+                asked = port_request(self._target(place), forward.port, local)
                 sessions.start(self._started(asked))
                 say(forward_line(job.name, forward.port, local))
             return sessions.wait()
 
-    def _target(self, job: JobView) -> dict[str, Any]:
-        return {"Target": f"sagemaker-training-job:{job.training_job}_algo-{self._host}"}
+    def _target(self, training_job: str) -> dict[str, Any]:
+        return {"Target": f"sagemaker-training-job:{training_job}_algo-{self._host}"}
+
+    def _place(self, job: JobView) -> str:
+        """The training job whose container the job runs in: its own, or that of its node. Raises
+        NoShell."""
+        if not job.node:
+            return str(job.training_job)
+        for node in self._client.pools.nodes():
+            if (node.pool, node.name) == (job.pool, job.node):
+                return node.training_job
+        raise NoShell(f"node {job.node} of job {job.name} has ended")
 
     def _session(self) -> Any:
         if self._aws is None:
@@ -136,11 +151,12 @@ class Container:
             raise NoShell("the region is not known: set SLOTQ_REGION (or AWS_REGION)")
         return self._aws
 
-    def _check_open(self, job: JobView) -> None:
-        """Check what SageMaker says of the training job. Raises NoShell, NotYet."""
+    def _check_open(self, job: JobView) -> str:
+        """Check what SageMaker says of the training job, and return its name. Raises NoShell,
+        NotYet."""
         self.check()
-        name = str(job.training_job)
-        described = self._described(job)
+        name = self._place(job)
+        described = self._described(job, name)
         if not (described.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"):
             raise NoShell(_not_enabled(name))
         if described.get("EnableNetworkIsolation"):
@@ -155,14 +171,15 @@ class Container:
                 f"`slotq shell {job.name} --wait` waits for it",
                 patience=_DAY,
             )
+        return name
 
-    def _described(self, job: JobView) -> Mapping[str, Any]:
+    def _described(self, job: JobView, training_job: str) -> Mapping[str, Any]:
         """The training job from SageMaker or, if that fails, the job's request."""
         try:
             described: Mapping[str, Any] = (
                 self._session()
                 .client("sagemaker")
-                .describe_training_job(TrainingJobName=job.training_job)
+                .describe_training_job(TrainingJobName=training_job)
             )
         except (ClientError, BotoCoreError):
             return self._client.jobs.request(job.name)
@@ -189,6 +206,11 @@ class Container:
             profile=aws.profile_name,
             endpoint=ssm.meta.endpoint_url,
         )
+
+
+def command_request(target: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """The parameters of SSM's StartSession that run a command on this terminal."""
+    return {**target, "DocumentName": COMMAND_DOCUMENT, "Parameters": {"command": [command]}}
 
 
 def port_request(target: Mapping[str, Any], port: int, local: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _ENDED = {
     JobState.CANCELLED: "Stopped",
     JobState.STOPPED: "Stopped",
 }
+_SECONDARY = {JobState.STARTING: "Starting", JobState.RUNNING: "Training"}
 _ENDINGS = frozenset(_ENDED.values())
 _FOR_GOOD = frozenset({"cancelled", "group_ended", "goal_reached"})
 """Causes of a stop after which the job does not run again."""
@@ -25,10 +26,11 @@ def has_training_job(job: JobView) -> bool:
     """Whether SageMaker's description of the latest attempt also describes the job.
 
     False while the job waits: its last training job shows Stopped, but the job has not ended.
-    False for an attempt that never ran: there may be no training job.
+    False for an attempt that never ran: there may be no training job. False for one on a node: it
+    has none.
     """
     last = job.attempts[-1] if job.attempts else None
-    ran = last is not None and last.running_since is not None
+    ran = last is not None and last.running_since is not None and not last.node
     return ran and job.state in (ACTIVE_STATES | TERMINAL_STATES)
 
 
@@ -56,12 +58,17 @@ def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -
         "TrainingJobStatus": status,
         "SecondaryStatus": _secondary(job, status),
         "SecondaryStatusTransitions": [],
-        "ModelArtifacts": {"S3ModelArtifacts": ""},
+        "ModelArtifacts": {"S3ModelArtifacts": _artifact(job)},
         "OutputDataConfig": {"KmsKeyId": "", **request.get("OutputDataConfig", {})},
         "CreationTime": to_datetime(from_iso(job.entry_time)),
         "LastModifiedTime": to_datetime(from_iso(job.changed_at)),
         **({"FailureReason": job.message} if status == "Failed" else {}),
     }
+
+
+def _artifact(job: JobView) -> str:
+    """The model of a job that has ended on a node; else empty."""
+    return job.attempts[-1].artifact if job.state in TERMINAL_STATES and job.attempts else ""
 
 
 def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,4 +125,4 @@ def _secondary(job: JobView, status: str) -> str:
         return "MaxRuntimeExceeded" if ran else "MaxWaitTimeExceeded"
     if job.state in TERMINAL_STATES:
         return status
-    return "Starting" if job.state == JobState.STARTING else "Pending"
+    return _SECONDARY.get(JobState(job.state), "Pending")

@@ -26,6 +26,13 @@ function OneNode({ node }: { node: KeptNode }) {
       <h3>
         {node.pool}/{node.name} <small>{summaryOf(node)}</small>
       </h3>
+      {(node.problems?.length ?? 0) > 0 && (
+        <ul class="trouble" aria-label="Problems">
+          {node.problems?.map((problem) => (
+            <li key={problem}>{problem}</li>
+          ))}
+        </ul>
+      )}
       <ul class="gpus">
         {cellsOf(node).map((job, index) => (
           <li key={index} class={job ? "taken" : "free"}>

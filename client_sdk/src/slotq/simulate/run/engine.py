@@ -88,7 +88,7 @@ class _World:
         self._left = {spec.name: spec.runtime for spec in scenario.jobs} | dict(opening.left)
         self._jobs = SimulatedJobs(self._configuration)
         """Every accepted job that has not ended."""
-        self._nodes = SimulatedNodes(scenario.node_start_times())
+        self._nodes = SimulatedNodes(scenario.node_start_times(), scenario.one_person_nodes())
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = opening.refused
         self._yields = opening.yields

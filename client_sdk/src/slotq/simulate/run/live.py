@@ -32,6 +32,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Settings, Subscription
@@ -95,6 +96,9 @@ class _WithRefused:
 
     def pools(self, now: int) -> Sequence[tuple[Pool, Ledger]]:
         return self._worlds.pools(now)
+
+    def nodes(self, now: int) -> Sequence[Node]:
+        return self._worlds.nodes(now)
 
     def _with_refused(self, world: World) -> World:
         if not self._refused:

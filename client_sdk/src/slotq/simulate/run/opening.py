@@ -9,6 +9,7 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -56,6 +57,9 @@ class RunInputs(Protocol):
 
     def node_start_times(self) -> Mapping[str, int]:
         """How long a node's start takes (ms), by pool."""
+
+    def one_person_nodes(self) -> AbstractSet[str]:
+        """The pools whose nodes take one person's jobs at a time."""
 
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]: ...
 

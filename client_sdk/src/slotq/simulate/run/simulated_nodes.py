@@ -7,6 +7,7 @@ ended. No agent runs there: a job on a node only takes time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
@@ -19,9 +20,12 @@ from slotq_core.policy.plan import Decision, EndNode, Evict, Move, StartNode
 class SimulatedNodes:
     """The nodes that hold a slot, by pool and name."""
 
-    def __init__(self, start_times: Mapping[str, int]) -> None:
-        """`start_times`: how long a node's start takes (ms), by pool."""
-        self._start_times = start_times
+    def __init__(
+        self, start_times: Mapping[str, int], one_person: AbstractSet[str] = frozenset()
+    ) -> None:
+        """`start_times`: how long a node's start takes (ms), by pool. `one_person`: the pools whose
+        nodes take one person's jobs at a time."""
+        self._start_times, self._one_person = start_times, one_person
         self._nodes: dict[tuple[str, str], Node] = {}
         self._begun = 0
 
@@ -57,7 +61,9 @@ class SimulatedNodes:
         for node in self.all():
             is_it = (node.name, node.generation) == (name, generation)
             if is_it and node.state is NodeState.STARTING:
-                self._change(node, state=NodeState.READY, running_since=now, idle_since=now)
+                one = node.one_person or node.pool in self._one_person
+                ready = {"state": NodeState.READY, "one_person": one}
+                self._change(node, **ready, running_since=now, idle_since=now)
 
     def settle(self, active: Iterable[Job], now: int) -> None:
         """Take in which jobs are on which node: one without jobs is idle, or ends if it drains."""

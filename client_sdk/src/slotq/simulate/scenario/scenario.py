@@ -128,6 +128,10 @@ class Scenario(Contents):
         """How long a node's start takes (ms), by pool."""
         return {pool.name: pool.nodes.start_seconds for pool in self.pools if pool.nodes}
 
+    def one_person_nodes(self) -> frozenset[str]:
+        """The pools whose nodes take one person's jobs at a time."""
+        return frozenset(pool.name for pool in self.pools if pool.nodes and not pool.nodes.uids)
+
     def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
         """The changes of pools in order of time: when, in which pool, and what."""
         every = ((change.at, pool.name, change) for pool in self.pools for change in pool.changes)

@@ -90,6 +90,8 @@ class NodesSpec(NodesSection):
     gpus: Positive
     start_seconds: Duration = 0
     """How long a node's start takes."""
+    uids: Flag = True
+    """Whether each job has a user id of its own. If not, a node takes one person's jobs."""
 
     @property
     def rules(self) -> NodeRules:

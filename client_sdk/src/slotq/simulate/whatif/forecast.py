@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -91,6 +92,9 @@ class _World:
 
     def node_start_times(self) -> Mapping[str, int]:
         return {pool.name: NODE_START for pool in self.snapshot.pools}
+
+    def one_person_nodes(self) -> AbstractSet[str]:
+        return frozenset(node.pool for node in self.snapshot.nodes if node.one_person)
 
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]:
         return ()

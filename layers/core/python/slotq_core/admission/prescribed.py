@@ -83,6 +83,11 @@ def prescribed(request: Request, prescription: Prescription, *, at_start: bool =
     return filled
 
 
+def tags_of_all(project: Project) -> Sequence[Mapping[str, str]]:
+    """The tags that every job of the project has."""
+    return tuple(project.requests.fixed.get(TAGS, ()))
+
+
 def completed(
     submission: Submission, request: Request, project: Project | None
 ) -> tuple[Submission, Request]:

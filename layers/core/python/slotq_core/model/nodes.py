@@ -11,6 +11,10 @@ from slotq_core.timestamps import Moment
 
 MOST_JOBS = 32
 """The most jobs that one node runs at once."""
+MOST_PROBLEMS = 5
+"""The most problems of a node to keep."""
+LONGEST_PROBLEM = 200
+"""The most characters of each."""
 
 
 _OWNER = "node:"
@@ -77,6 +81,9 @@ class Node:
     """The number of the last report taken in."""
     reported_at: Moment | None = None
     """When the agent wrote that report, by its own clock's count since its start (ms)."""
+    problems: tuple[str, ...] = ()
+    """What the agent said in that report of its troubles, at most `MOST_PROBLEMS`. No job is named.
+    """
     lease_until: Moment | None = None
     """Until when the node may run jobs without another report (ms)."""
     stop: StopOrder | None = None

@@ -3,8 +3,9 @@
 For a plan, jobs of one line differ only in their place: when one is blocked, so are all behind it.
 Where users matter (`by_user`), each line has one user and one class in that user's limits. A line
 of a project always has one user: version 0.2.0 separated users there, and the name of the line
-locates a stored job. A store keeps each job in the line that the job itself names
-(`Job.line_by_user`). It reads a whole line if the plan has to separate users and the line does not.
+locates a stored job. So does a line with `gpus`: some nodes take one person's jobs only. A store
+keeps each job in the line that the job itself names (`Job.line_by_user`). It reads a whole line if
+the plan has to separate users and the line does not.
 A plan begins with the first job of each line and asks for more where it serves a line. So the cost
 of a pass grows with lines and decisions, not with jobs. A claimant has a line of its own.
 """
@@ -80,7 +81,7 @@ class Line(NamedTuple):
             job.pools,
             job.parts,
             job.preemptible,
-            job.person if apart or job.project else "",
+            job.person if apart or job.project or job.gpus else "",
             (job.admitted_class or job.priority_class) if apart else "",
             short_role(job.role),
             job.line_by_user,

@@ -26,6 +26,10 @@ class Worlds(Protocol):
         """Return the pools in order, with their health, foreign use and ledgers, at `now` (ms).
         Reads nothing of what waits."""
 
+    def nodes(self, now: int) -> Sequence[Node]:
+        """Return the nodes as a load at `now` (ms) shows them. Reads nothing of what waits, and
+        asks only for the nodes of pools that have any."""
+
     def load_all(self, now: int) -> World:
         """Load the same with every waiting job: for explanations, never for a pass."""
 
@@ -107,7 +111,9 @@ class Nodes(Protocol):
         """Return the jobs on the node with the numbers of their attempts; none if another
         generation has taken its place."""
 
-    def note_report(self, node: Node, number: int, *, at: int, lease_until: int) -> None:
-        """Record that this report of the node was taken in, when its agent wrote it, and until when
-        the node may run jobs (ms). Raises Conflict if a later report or the same one is recorded,
-        or if this generation of the node has ended."""
+    def note_report(
+        self, node: Node, number: int, *, at: int, lease_until: int, problems: Sequence[str] = ()
+    ) -> None:
+        """Record that this report of the node was taken in, when its agent wrote it, until when the
+        node may run jobs (ms), and the agent's problems. Raises Conflict if a later report or the
+        same one is recorded, or if this generation of the node has ended."""

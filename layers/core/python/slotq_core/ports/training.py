@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -226,10 +226,17 @@ class SageMakerService(TrainingService, Protocol):
     """SageMaker itself, which also runs the nodes."""
 
     def create_node(
-        self, request: Request, node: Node, launch: Launch, *, instance_type: str
+        self,
+        request: Request,
+        node: Node,
+        launch: Launch,
+        *,
+        instance_type: str,
+        tags: Sequence[Mapping[str, str]] = (),
     ) -> CallResult:
         """Start the training job of a node: what the node runs, with what all jobs of its tenant
         have in common (image, role, network, volume, keys). `request`: that of a job of the tenant.
+        `tags`: those that all jobs of the node have, beside the queue's own.
 
         Repeated creates and taken names are answered as by `create`, by a hash of the node's token.
         """

@@ -93,6 +93,8 @@ class OnNode:
     """Of each GPU, by the GPU's index."""
     amounts: Demand
     """Of other resources."""
+    person: str = ""
+    """As in the job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +110,11 @@ class NodeUse:
     left: tuple[OnNode, ...] = ()
     at: int = 0
     """When the last job left (ms)."""
+
+    @property
+    def persons(self) -> frozenset[str]:
+        """The persons whose jobs come."""
+        return frozenset(job.person for job in self.came)
 
     @property
     def gained(self) -> tuple[dict[int, int], Demand]:
@@ -131,6 +138,7 @@ def on_node(job: Job) -> OnNode | None:
         number=attempt.number,
         gpus=attempt.gpus_held,
         amounts=attempt.node_share,
+        person=job.person,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from slotq_core.adapters.memory.state import State, one_at_a_time
@@ -32,11 +32,14 @@ class MemoryNodes:
         return {job.job: job.number for job in jobs_on(self._state, node)} if same else {}
 
     @one_at_a_time
-    def note_report(self, node: Node, number: int, *, at: int, lease_until: int) -> None:
+    def note_report(
+        self, node: Node, number: int, *, at: int, lease_until: int, problems: Sequence[str] = ()
+    ) -> None:
         found = self._same(node)
         if found.reports >= number:
             raise Conflict(f"node {node.name}: report {number} is not a later one")
-        self._keep(replace(found, reports=number, reported_at=at, lease_until=lease_until))
+        noted = replace(found, reports=number, reported_at=at, lease_until=lease_until)
+        self._keep(replace(noted, problems=tuple(problems)))
 
     def _same(self, node: Node) -> Node:
         found = self._state.nodes.get((node.pool, node.name))
@@ -108,6 +111,8 @@ def _check_room(node: Node, use: NodeUse, there: list[OnNode]) -> None:
         raise Conflict(f"node {node.name} has another tenant")
     gone = {job.job for job in use.left}
     after = [*(job for job in there if job.job not in gone), *use.came]
+    if node.one_person and len({job.person for job in after}) > 1:
+        raise Conflict(f"node {node.name} has jobs of another person")
     gpus, others = room_of(node, after)
     came = {index for job in use.came for index in job.gpus}
     known = range(node.contents["gpus"])

@@ -12,6 +12,7 @@ from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job
+from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, line_of
@@ -87,6 +88,10 @@ class MemoryWorlds:
     @one_at_a_time
     def pools(self, _: int) -> list[tuple[Pool, Ledger]]:
         return [(pool, self._state.ledgers[pool.name]) for pool in self._state.pools_now()]
+
+    @one_at_a_time
+    def nodes(self, _: int) -> list[Node]:
+        return all_nodes(self._state)
 
     @one_at_a_time
     def load_all(self, now: int) -> World:

@@ -2836,7 +2836,10 @@ class Node:
 
     def _follow(self, order: Order) -> None:
         if order.attempt in self._forgotten:
-            self.problem("again", f"{order.attempt} has run and ended here: it does not run again")
+            say(f"{order.attempt} has run and ended here: it does not run again")
+            self.problem(
+                "again", "an attempt that has ended here is ordered: it does not run again"
+            )
             return
         job = self._jobs.get(order.attempt)
         if job is not None:

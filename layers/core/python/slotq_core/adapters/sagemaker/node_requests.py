@@ -6,7 +6,7 @@ job's own: no hyperparameters, inputs, checkpoints or limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
@@ -21,10 +21,17 @@ _VOLUME = ("VolumeSizeInGB", "VolumeKmsKeyId", "TrainingPlanArn")
 
 
 def node_request(
-    request: Request, node: Node, launch: Launch, *, instance_type: str, queue: str
+    request: Request,
+    node: Node,
+    launch: Launch,
+    *,
+    instance_type: str,
+    queue: str,
+    tags: Iterable[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the request of a node's training job. `request`: that of a job of the node's tenant.
-    Raises KeyError or TypeError for a request that no training job can have."""
+    `tags`: those that all jobs of the node have, beside the queue's own. Raises KeyError or
+    TypeError for a request that no training job can have."""
     algorithm = {
         **_some(request["AlgorithmSpecification"], _IMAGE),
         "TrainingInputMode": "File",
@@ -35,7 +42,7 @@ def node_request(
         "InstanceType": instance_type,
         "InstanceCount": 1,
     }
-    tags = {
+    own = {
         **({PROJECT_TAG: tag_value(node.project)} if node.project else {}),
         JOB_TAG: tag_value(owner_of_node(node.pool, node.name)),
         ATTEMPT_TAG: str(node.generation),
@@ -44,14 +51,14 @@ def node_request(
     }
     return {
         **_some(request, ("RoleArn", "VpcConfig", "OutputDataConfig")),
-        **_some(request, ("EnableInterContainerTrafficEncryption",)),
+        **_some(request, ("EnableInterContainerTrafficEncryption", "RemoteDebugConfig")),
         "TrainingJobName": node.training_job,
         "AlgorithmSpecification": algorithm,
         "ResourceConfig": resources,
         "StoppingCondition": {"MaxRuntimeInSeconds": NODE_MAX_RUNTIME},
         "EnableManagedSpotTraining": False,
         "Environment": {**launch.environment},
-        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+        "Tags": [*tags, *({"Key": key, "Value": value} for key, value in own.items())],
     }
 
 

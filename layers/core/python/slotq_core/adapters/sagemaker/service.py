@@ -118,7 +118,13 @@ class SageMakerTraining:
         )
 
     def create_node(
-        self, request: Request, node: Node, launch: Launch, *, instance_type: str
+        self,
+        request: Request,
+        node: Node,
+        launch: Launch,
+        *,
+        instance_type: str,
+        tags: Sequence[Mapping[str, str]] = (),
     ) -> CallResult:
         # Most queues have no nodes, and no cold start should pay for them.
         from slotq_core.adapters.sagemaker.node_requests import node_request
@@ -127,7 +133,7 @@ class SageMakerTraining:
             node.training_job,
             token_in_tags(node.token),
             lambda: node_request(
-                request, node, launch, instance_type=instance_type, queue=self._queue
+                request, node, launch, instance_type=instance_type, queue=self._queue, tags=tags
             ),
         )
 

@@ -241,6 +241,16 @@ class OfAnotherProject(Spared):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OfAnotherPerson(Spared):
+    """Jobs of another person, on a node that takes the jobs of one person at a time."""
+
+    code: ClassVar[str] = "other_person_on_node"
+
+    def _because(self) -> str:
+        return "of another person, and the node takes the jobs of one person at a time"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation(Reason):
     """Slots that one of the job's pools keeps for a single job."""
 

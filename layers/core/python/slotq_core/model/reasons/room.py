@@ -56,12 +56,23 @@ class NoGpusFree(Reason):
     """How many of these nodes have free GPUs."""
     instances: int
     """The free instances of the pool."""
+    others: Gpus = 0
+    """The GPUs that are free on nodes with jobs of another person. Such a node takes the jobs of
+    one person at a time, because its agent does not run as root."""
 
     def sentence(self) -> str:
         instances = "no free instance"
         if self.instances:
             instances = f"{units(self.instances, 'instances')} that others hold"
-        return f"{self._lacking()}; pool {self.pool} has {instances}"
+        return f"{self._lacking()}{self._of_others()}; pool {self.pool} has {instances}"
+
+    def _of_others(self) -> str:
+        if not self.others:
+            return ""
+        return (
+            f"; {in_gpus(self.others)} more, where another person's jobs run: nodes of this pool "
+            "take one person's jobs at a time"
+        )
 
     def _lacking(self) -> str:
         verb = "is" if self.free <= WHOLE else "are"

@@ -6,7 +6,7 @@ SageMaker answers to the create means for that job what the answer to its own cr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from slotq_core.errors import RightMissing, Unavailable
 from slotq_core.lifecycle import copied
@@ -85,8 +85,13 @@ class NodeStarts:
             self._ended.end(node, NodeEnding(of_job=lambda _: Ending.FORBIDDEN, message=shown))
             return None
         launch = self._documents.launch(node, rules)
-        kind = node.instance_type or pool.instance_type
-        answer = self._training.create_node(request, node, launch, instance_type=kind)
+        answer = self._training.create_node(
+            request,
+            node,
+            launch,
+            instance_type=node.instance_type or pool.instance_type,
+            tags=self._tags(node, reads),
+        )
         own = without_token(answer.message, node)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
@@ -99,6 +104,19 @@ class NodeStarts:
                 raise Unavailable(f"CreateTrainingJob {node.training_job}: {said}")
         self._ended.end(node, _refused(answer, shown_text(job.name, own, reads)))
         return None
+
+    def _tags(self, node: Node, reads: Reads) -> Sequence[Mapping[str, str]]:
+        """Return the tags that each job of the node has, because its project prescribes them. A
+        node of several projects has none."""
+        if not node.project:
+            return ()
+        project = reads.configuration(self._clock.now()).sharing.project(node.project)
+        if project is None:
+            return ()
+        # Most nodes start without it, and no cold start should pay for it.
+        from slotq_core.admission.prescribed import tags_of_all
+
+        return tags_of_all(project)
 
     def _confirmed(self, node: Node, job: Job) -> Node | None:
         changed = self._changes.one(node, _created)

@@ -93,7 +93,7 @@ class NodeTraining:
             return CallResult(verdict=Verdict.FAIL, message=message)
         answer = self._write()
         if answer.verdict is Verdict.OK and attempt.training_job not in self._ordered:
-            message = f"node {self._name} runs the jobs of another person: it has no users for jobs"
+            message = f"the orders of node {self._name} leave the attempt out"
             return CallResult(verdict=Verdict.REQUEUE, message=message)
         return answer
 

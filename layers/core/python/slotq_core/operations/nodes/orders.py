@@ -110,8 +110,6 @@ class Orders:
             for job, attempt in there.attempts
             if attempt.created or attempt.training_job in known or attempt.training_job in starts
         ]
-        if node.one_person:
-            pairs = _of_one_person(pairs, known)
         new = [job.name for job, attempt in pairs if attempt.training_job not in known]
         reads = Reads(self._store, new)
         pool = self._pool(node, reads) if pairs else None
@@ -220,15 +218,6 @@ def is_on(attempt: Attempt, node: Node) -> bool:
     """Whether the attempt runs on this generation of the node."""
     place = attempt.pool, attempt.node, attempt.node_generation
     return place == (node.pool, node.name, node.generation)
-
-
-def _of_one_person(
-    pairs: Sequence[tuple[Job, Attempt]], known: Collection[str]
-) -> list[tuple[Job, Attempt]]:
-    """Return the attempts of the person whose attempts the node has, or gets first."""
-    first = sorted(pairs, key=lambda pair: (pair[1].training_job not in known, pair[1].admitted_at))
-    persons = [job.person or job.submitter for job, _ in first]
-    return [pair for pair, person in zip(first, persons, strict=True) if person == persons[0]]
 
 
 def _orders_in(document: Document, node: Node) -> wire.Orders | None:

@@ -35,6 +35,6 @@ class NodeReading:
     def look_at_all(self, until: int) -> Sequence[Finding]:
         """Take in what all nodes report, until a time (ms). Returns the findings. Raises
         Unavailable."""
-        nodes = self._store.worlds.load(self._clock.now()).snapshot.nodes
+        nodes = self._store.worlds.nodes(self._clock.now())
         taken = self._reports().take_in_all(nodes, until=until) if nodes else ()
         return [finding for one in taken for finding in one.findings]

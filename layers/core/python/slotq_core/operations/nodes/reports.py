@@ -21,7 +21,7 @@ from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
+from slotq_core.model.nodes import LONGEST_PROBLEM, MOST_JOBS, MOST_PROBLEMS, Node, NodeState
 from slotq_core.model.reasons.whole_instance import WholeCause
 from slotq_core.model.reports import final_metrics
 from slotq_core.operations.attempts.observing import Observing
@@ -121,21 +121,29 @@ class Reports:
         found = [_finding(node, refused)] if refused else []
         calls_for_pass, errors = self._attempts(node, report, document)
         found += [_finding(node, str(error)) for error in errors]
-        self._note(node, report.number - bool(errors), document)
+        number = report.number - bool(errors)
+        self._note(node, number, document, problems=[*shown_problems(report)])
         return Taken(
             number=report.number,
             findings=tuple(found),
             calls_for_pass=became_ready or calls_for_pass,
         )
 
-    def _note(self, node: Node, number: int, document: Document) -> None:
-        """Note that all reports up to this number are taken in, and renew the lease."""
+    def _note(
+        self, node: Node, number: int, document: Document, *, problems: Sequence[str]
+    ) -> None:
+        """Note that all reports up to this number are taken in, with the problems of the last, and
+        renew the lease."""
         if number <= node.reports:
             return
         lease_until = document.written_at + _SECOND + 1000 * self._documents.lease()
         try:
             self._store.nodes.note_report(
-                node, number, at=document.written_at, lease_until=lease_until
+                node,
+                number,
+                at=document.written_at,
+                lease_until=lease_until,
+                problems=problems,
             )
         except Conflict:
             return  # A later report has been taken in, or the node has ended.
@@ -227,6 +235,13 @@ class Reports:
         for job, attempt in missing:
             if attempt.training_job in present.attempts and report.orders >= present.orders.number:
                 yield job, lost(attempt, document.written_at)
+
+
+def shown_problems(report: NodeReport) -> Iterator[str]:
+    """Yield the report's first problems as one short line each."""
+    for problem in report.problems[:MOST_PROBLEMS]:
+        line = " ".join(word for word in problem.split() if word.isprintable())
+        yield line if len(line) <= LONGEST_PROBLEM else f"{line[: LONGEST_PROBLEM - 1]}…"
 
 
 def _is_ready(node: Node, report: NodeReport) -> bool:

@@ -40,7 +40,8 @@ def room_on_nodes(index: NodeIndex, job: Job, pool: str) -> outlook.Room:
     """The GPUs of the node of the job's claim, else of the one that has most for the job."""
     claimed = job.claim.node if job.claim and job.claim.pool == pool else ""
     best = index.rooms.get(claimed) or max(
-        index.rooms.values(), key=lambda room: (room.left(job), room.name)
+        index.rooms.values(),
+        key=lambda room: (room.may_enter(job, now=False), room.left(job), room.name),
     )
     left = max(0, best.left(job))
     free = min(left, best.left(job, now=True))
@@ -111,6 +112,8 @@ def _cause(
         return other, (outlook.InMinRuntime, ()), until
     if other.project != job.project:
         return other, (outlook.OfAnotherProject, ()), None
+    if not at.may_enter(job, now=False):
+        return other, (outlook.OfAnotherPerson, ()), None
     if rank(other) < rank(job):
         missing = gpus_number(max(0, job.gpus - at.left(job)))
         return other, (outlook.WouldNotHelp, (("missing", missing),)), None

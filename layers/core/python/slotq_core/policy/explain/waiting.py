@@ -20,6 +20,7 @@ from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.job_parts import whole_name
 from slotq_core.policy.state.groups.matching import NodeBins
+from slotq_core.policy.state.nodes.gang_members import nodes_of
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
@@ -152,7 +153,7 @@ def _free_on_nodes(gang: LiveGang, state: PlanState) -> NodeBins:
     """The GPUs that are free on nodes of the members' tenants."""
     assert state.nodes is not None
     bins = NodeBins(gang.gpus_in)
-    for tenant, room in state.nodes.of_members(gang):
+    for tenant, room in nodes_of(gang, state.nodes):
         bins.add(room.pool, tenant, room.open_now)
     return bins
 
@@ -271,15 +272,18 @@ def no_gpus(job: Job, room: PoolRoom, state: PlanState) -> Reason:
     """The reason of a job for which no node of its tenant has room."""
     pool = room.pool.name
     index = state.nodes.index(job, pool) if state.nodes else None
-    free = [found.open_now for found in index.rooms.values()] if index else []
-    pieces = [amount for found in free for amount in found if amount > 0]
+    rooms = [*index.rooms.values()] if index else []
+    own = [found.open_now for found in rooms if found.may_enter(job, now=True)]
+    others = [found.open_now for found in rooms if not found.may_enter(job, now=True)]
+    pieces = [amount for found in own for amount in found if amount > 0]
     return reasons.NoGpusFree(
         pool=pool,
         needed=job.gpus,
         free=sum(pieces),
         largest=max(pieces, default=0),
-        nodes=sum(sum(found) > 0 for found in free),
+        nodes=sum(sum(found) > 0 for found in own),
         instances=max(0, room.free_now.slots),
+        others=sum(map(sum, others)),
     )
 
 

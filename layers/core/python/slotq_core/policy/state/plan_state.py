@@ -27,6 +27,7 @@ from slotq_core.policy.state.decided import Decided
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.nodes.gang_members import evict_member, spare
 from slotq_core.policy.state.nodes.node_jobs import has_nodes
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
@@ -341,7 +342,7 @@ class PlanState:
             if attempt is None or not attempt.node:
                 if self.rooms[at].jobs.has(job) and self._evict(job, at):
                     yield job
-            elif self.nodes.evict_member(job, self.rooms[attempt.pool]):
+            elif evict_member(job, self.nodes, self.rooms[attempt.pool]):
                 self._stop_on(self.nodes.rooms[attempt.pool, attempt.node], [job])
                 yield job
 
@@ -349,7 +350,7 @@ class PlanState:
         """Evict no member of the job's gang any more in this plan."""
         assert self.nodes is not None
         self.running.keep(job)
-        self.nodes.spare(job.group)
+        spare(job.group, self.nodes)
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """Count the job's slots in quotas and limits. Concurrency limits count claims already."""

@@ -15,6 +15,7 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.policy.plan import StartNode
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.matching import NodeBins
+from slotq_core.policy.state.nodes.gang_members import nodes_of
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.node_turn import NodeTurn
@@ -42,7 +43,7 @@ class GangOnNodes:
         """The room that the nodes of the members' tenants have, now or soon. Soon a node without
         jobs is an instance that comes free."""
         found = NodeBins(self._gang.gpus_in, opens=not only_free)
-        for tenant, room in self._nodes.of_members(self._gang):
+        for tenant, room in nodes_of(self._gang, self._nodes):
             if only_free or not room.empty:
                 found.add(room.pool, tenant, room.open_now if only_free else room.open_soon)
         self._bins = found
@@ -61,6 +62,14 @@ class GangOnNodes:
         """The nodes on which members have GPUs held so far."""
         held = (self._nodes.held.get(job.name) for job in self._gang.waiting)
         return [*{(room.pool, room.name): room for room in held if room}.values()]
+
+    def held_in(self, served: Sequence[str]) -> dict[str, str]:
+        """The pools in which the members have their places; empty if a node has to start first."""
+        held = self._nodes.held
+        if any(name in held and held[name].node is None for name in served):
+            return {}
+        pools = self._state.held_in
+        return {name: held[name].pool if name in held else pools[name] for name in served}
 
     def start_nodes(self, served: Sequence[str]) -> None:
         """Start the nodes of the members served whose instances are free. All others that have a

@@ -168,10 +168,20 @@ class GangTurn:
         """Start all members that fit now, or else hold coming slots for enough members."""
         if self._whole(self._start, only_free=True):
             return True
+        before = self._state.journal.checkpoint()
         served = self._whole(self._hold)
-        if served and self._on_nodes:
-            self._on_nodes.start_nodes(served)
-        return bool(served)
+        if not (served and self._on_nodes):
+            return bool(served)
+        if target := self._on_nodes.held_in(served):  # A start there was not tried yet.
+            self._state.journal.rollback(before)
+            rooms = _among(self._pools, self._rooms)
+            if any(
+                self._try(self._start, jobs, rooms, target, only_free=True) for jobs in self._orders
+            ):
+                return True
+            served = self._whole(self._hold)
+        self._on_nodes.start_nodes(served)
+        return True
 
     def _evict_for(self, served: Sequence[str]) -> bool:
         """Merge the members' evictions into one decision with a claim for each. Return False if no

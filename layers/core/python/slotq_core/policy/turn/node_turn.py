@@ -156,10 +156,11 @@ class NodeTurn:
     def _still_claimed(self) -> NodeRoom | None:
         """The same, if the node will run the job."""
         room = self._claimed()
-        if room is not None and self._claim_is_lost():
-            room.unbind(self._job)
-            return None
-        return room
+        if room is None or not self._claim_is_lost():
+            return room
+        if self._job.name in room.bound:
+            self._state.journal.drop(room.bound, self._job.name)
+        return None
 
     def _starts_on_node(self) -> bool:
         """Start the job on a node of its tenant."""

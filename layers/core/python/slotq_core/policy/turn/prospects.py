@@ -13,6 +13,7 @@ from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import LiveGang
+from slotq_core.policy.state.nodes.gang_members import nodes_of
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -70,7 +71,7 @@ def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
     tenants hold, with all that members may evict there."""
     smallest = min(job.gpus for job in gang.waiting if job.gpus)
     held = 0
-    for _, room in nodes.of_members(gang):
+    for _, room in nodes_of(gang, nodes):
         if not room.closed:
             given = sum(candidate.slots for candidate in room.candidates)
             held += max(0, sum(room.free) + sum(room.coming) + given) // smallest

@@ -189,6 +189,8 @@ class SnapshotNodeView(BaseModel):
     """When its last job ended; null: jobs are on it, or none ever was."""
     leaves_at: str | None = None
     """When it reaches SageMaker's longest runtime."""
+    one_person: bool = False
+    """Whether it takes the jobs of one person at a time."""
 
 
 class SpentView(BaseModel):

@@ -52,6 +52,8 @@ class NodeView(BaseModel):
     """The jobs on the node, in the order of their GPUs."""
     owed: list[NodeJobView] = Field(default=[])
     """The waiting jobs with a claim to GPUs of the node."""
+    one_person: bool = False
+    """Whether it takes the jobs of one person at a time: its agent does not run as root."""
     training_job: str
     """The node's own training job in SageMaker."""
     started_at: str
@@ -65,6 +67,10 @@ class NodeView(BaseModel):
     """When SageMaker's longest runtime ends it; None: not known yet."""
     lease_until: str | None = None
     """Until when it may run jobs without another report; None: it has not reported yet."""
+
+    problems: list[str] = Field(default=[])
+    """What its agent said last of its troubles: a bucket or a route that does not answer, a right
+    that it lacks. At most five."""
 
 
 class NodesView(BaseModel):
@@ -99,6 +105,7 @@ def node_view(
         left=[gpus_number(amount) for amount in left.values()],
         jobs=[_job(job, sees) for job in on_it],
         owed=[_job(job, sees) for job in claimants],
+        one_person=node.one_person,
         training_job=node.training_job,
         started_at=iso(node.started_at),
         running_since=iso_or_none(node.running_since),
@@ -106,6 +113,7 @@ def node_view(
         kept_until=None if idle is None else iso(idle + keep),
         leaves_at=iso_or_none(node.leaves_at),
         lease_until=iso_or_none(node.lease_until),
+        problems=[*node.problems],
     )
 
 

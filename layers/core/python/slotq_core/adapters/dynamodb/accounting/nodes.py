@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.validation import attempts_on, whole_node
@@ -23,9 +25,11 @@ class DynamoNodes:
     def jobs(self, node: Node) -> dict[str, int]:
         return attempts_on(self._calls.item(_key(node)), node.generation)
 
-    def note_report(self, node: Node, number: int, *, at: int, lease_until: int) -> None:
+    def note_report(
+        self, node: Node, number: int, *, at: int, lease_until: int, problems: Sequence[str] = ()
+    ) -> None:
         noted = ledger_expressions.note_report(
-            node.generation, number, at=at, lease_until=lease_until
+            node.generation, number, at=at, lease_until=lease_until, problems=problems
         )
         self._calls.update(_key(node), noted)
 

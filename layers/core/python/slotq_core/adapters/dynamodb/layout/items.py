@@ -46,6 +46,9 @@ NEW_AGE = 1 << 40
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 _GPU, _JOB = "gpu_", "job_"
 
+PERSON = "person"
+"""The attribute of a node that says whose job came last."""
+
 
 def items_of(job: Job) -> Items:
     """Return every item that stores the job, except its request and its history."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from slotq_core.adapters.dynamodb.layout.expressions import Expression, on_condition
 from slotq_core.adapters.dynamodb.layout.items import (
+    PERSON,
     foreign_attribute,
     free_attribute,
     gpu_attribute,
@@ -201,6 +202,9 @@ def use_node(use: NodeUse, written: Item, removed: Iterable[str] = ()) -> Expres
     - for jobs that come: the node is ready and of their tenant, has fewer than MOST_JOBS, and what
       is free of each GPU and of each resource covers the net gain. Also false for a GPU that the
       node lacks.
+    - person = :p, for a job that comes to a node that takes one person's jobs (`Node.one_person`),
+      unless no job stays there. Jobs of two persons never come there together. Each job that comes
+      sets the person.
     - job_<name>: who comes is not there yet, and who leaves is there with this attempt.
     """
     build = _Builder()
@@ -210,6 +214,8 @@ def use_node(use: NodeUse, written: Item, removed: Iterable[str] = ()) -> Expres
         _require_room(build, use, gpus, amounts)
     for job in use.came:
         build.set(job_attribute(job.job), job.number)
+    if len(use.persons) == 1:
+        build.set_text(PERSON, *use.persons)
     for job in use.left:
         build.remove(job_attribute(job.job))
     for index, amount in gpus.items():
@@ -229,6 +235,7 @@ def _require_room(build: _Builder, use: NodeUse, gpus: Mapping[int, int], amount
     build.require(f"{build.name('state')} = {build.value(NodeState.READY.value)}")
     for tenant in sorted(use.tenants):
         build.require(f"{build.name('tenant')} = {build.value(tenant)}")
+    _require_person(build, use)
     more = len(use.came) - len(use.left)
     build.require(f"{build.name('jobs')} <= {build.value(MOST_JOBS - more)}")
     for index in sorted({index for job in use.came for index in job.gpus}):
@@ -237,6 +244,14 @@ def _require_room(build: _Builder, use: NodeUse, gpus: Mapping[int, int], amount
         build.require(f"{build.name(free_attribute(resource))} >= {build.value(amounts[resource])}")
     for job in use.came:
         build.require(f"attribute_not_exists({build.name(job_attribute(job.job))})")
+
+
+def _require_person(build: _Builder, use: NodeUse) -> None:
+    ways = [f"attribute_not_exists({build.name('onePerson')})"]
+    if len(use.persons) == 1:
+        ways.insert(0, f"{build.name(PERSON)} = {build.value(*use.persons)}")
+        ways.append(f"{build.name('jobs')} = {build.value(len(use.left))}")
+    build.require(f"({' OR '.join(ways)})")
 
 
 def end_node(use: NodeUse) -> Expression:
@@ -277,9 +292,11 @@ def not_on_node(generation: int, jobs: Iterable[OnNode]) -> Expression:
     return build.expression()
 
 
-def note_report(generation: int, number: int, *, at: int, lease_until: int) -> Expression:
-    """Record a node's report: its number, when the agent wrote it, and the lease (ms). Conditions:
-    it is of this generation, and no later report is recorded."""
+def note_report(
+    generation: int, number: int, *, at: int, lease_until: int, problems: Iterable[str] = ()
+) -> Expression:
+    """Record a node's report: its number, when the agent wrote it, the lease (ms), and the agent's
+    problems. Conditions: it is of this generation, and no later report is recorded."""
     build = _Builder()
     build.require(f"{build.name('generation')} = {build.value(generation)}")
     last, new = build.name("reports"), build.value(number)
@@ -287,15 +304,21 @@ def note_report(generation: int, number: int, *, at: int, lease_until: int) -> E
     build.set("reports", number)
     build.set("reportedAt", at)
     build.set("leaseUntil", lease_until)
+    texts: list[Value] = [{"S": text} for text in problems]
+    if texts:
+        build.put("problems", {"L": texts})
+    else:
+        build.remove("problems")
     return build.expression()
 
 
 def set_room(
-    room: Mapping[str, int], jobs: Mapping[str, int], item: Item, seen: Expression
+    room: Mapping[str, int], jobs: Mapping[str, int], person: str, item: Item, seen: Expression
 ) -> Expression:
-    """Set what is free on a node, and the attempts on it, to what its jobs say. `item`: the node as
-    read. Condition: `seen`, about that item."""
+    """Set what is free on a node, the attempts on it, and their person, to what its jobs say.
+    `item`: the node as read. Condition: `seen`, about that item."""
     build = _Builder()
+    build.set_text(PERSON, person)
     wanted = {**room, **{job_attribute(name): number for name, number in jobs.items()}}
     for attribute, amount in {**wanted, "jobs": len(jobs)}.items():
         build.set(attribute, amount)

@@ -250,6 +250,9 @@ class DynamoWorlds:
         capacity = self._capacity(Sieve(), now)
         return [(pool, capacity.holders[pool.name].ledger) for pool in capacity.pools]
 
+    def nodes(self, now: int) -> tuple[Node, ...]:
+        return self._capacity(Sieve(), now).nodes
+
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)

@@ -18,6 +18,7 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     NEW_AGE,
+    PERSON,
     demand_of,
     job_attribute,
     marks_in,
@@ -28,6 +29,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     write_node_slot,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, read, whole, write
+from slotq_core.adapters.dynamodb.layout.records import text as text_of
 from slotq_core.adapters.dynamodb.layout.validation import (
     UNREADABLE,
     Sieve,
@@ -131,7 +133,7 @@ class NodeRecords:
     def _restore(self, look: _Look, started: Node) -> None:
         """Put the node with every field that can still be read, else as it started."""
         broken = look.item or Item()
-        jobs, free = self._wanted(look, started)
+        jobs, free, _ = self._wanted(look, started)
         as_started, readable = write(started), _readable(broken, started)
         identity = {name: as_started[name] for name in _IDENTITY if name in as_started}
         restored: Item = {**as_started, **readable, **identity}
@@ -177,22 +179,26 @@ class NodeRecords:
         yield look.finding(text, mended=mend)
 
     def _room(self, look: _Look, node: Node, *, mend: bool) -> Iterator[Finding]:
-        item, (wanted, free) = look.item or Item(), self._wanted(look, node)
+        item, (wanted, free, person) = look.item or Item(), self._wanted(look, node)
         named = attempts_on(item, node.generation)
-        if named == wanted and all(_number(item, name) == free[name] for name in free):
+        whose = person in {"", _text(item, PERSON)} or not node.one_person
+        if whose and named == wanted and all(_number(item, name) == free[name] for name in free):
             return
         if mend:
             attributes = [*free, "generation", "jobs", *(name for name in item if _is_job(name))]
             seen = expressions.as_read(item, *dict.fromkeys(attributes))
-            self._calls.update(look.key, ledger_expressions.set_room(free, wanted, item, seen))
+            room = ledger_expressions.set_room(free, wanted, person, item, seen)
+            self._calls.update(look.key, room)
         text = f"it counts the jobs {sorted(named)}; {sorted(wanted)} are on it"
         if named == wanted:
             text = "what it counts as free is not what its jobs leave"
+        if named == wanted and not whose:
+            text = "it does not say whose jobs are on it"
         yield look.finding(text, mended=mend)
 
-    def _wanted(self, look: _Look, node: Node) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the jobs that the node should name, with the numbers of their attempts, and what
-        is free beside them."""
+    def _wanted(self, look: _Look, node: Node) -> tuple[dict[str, int], dict[str, int], str]:
+        """Return the jobs that the node should name, with the numbers of their attempts, what is
+        free beside them, and whose they are; empty: nobody's."""
         item, jobs = look.item or Item(), self._truth(look, node)
         free = room_attributes(*room_of(node, jobs.values()))
         wanted = {name: job.number for name, job in jobs.items()}
@@ -201,7 +207,10 @@ class NodeRecords:
             for name, amount in free.items():
                 counted = _number(item, name)
                 free[name] = amount if counted is None else min(amount, counted)
-        return wanted | unknown, free
+        person = next((job.person for job in jobs.values()), "")
+        if unknown and not jobs:
+            person = _text(item, PERSON)
+        return wanted | unknown, free, person
 
     def _truth(self, look: _Look, node: Node) -> dict[str, OnNode]:
         """Return the jobs whose live attempt is on this generation of the node: of those that it
@@ -249,6 +258,12 @@ def _number(item: Item, attribute: str) -> int | None:
     with suppress(*UNREADABLE):
         return whole(item[attribute])
     return None
+
+
+def _text(item: Item, attribute: str) -> str:
+    with suppress(*UNREADABLE):
+        return text_of(item[attribute])
+    return ""
 
 
 def _is_job(attribute: str) -> bool:

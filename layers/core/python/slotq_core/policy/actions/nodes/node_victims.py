@@ -91,7 +91,7 @@ def ways(
     """The ways in which these candidates might make room for the job: for a part of a GPU one for
     each GPU. None if they are not enough or none is needed. `at_least`, `besides`: as in
     `least_harmful`."""
-    if not room.ready or not room.outlasts(job):
+    if not room.ready or not room.takes(job, now=False):
         return
     limits = (Shortfall(missing=Demand(gpus=at_least), gives=_own), *besides)
     limits = tuple(limit for limit in limits if limit.missing)

@@ -9,8 +9,9 @@ See docs/policy-decisions.md#nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
@@ -24,6 +25,11 @@ from slotq_core.policy.state.candidates import (
 )
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
+from slotq_core.policy.state.nodes.node_room import NodeRoom
+from slotq_core.policy.state.pool_room import PoolRoom
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.nodes import Nodes
 
 
 class GangMembers:
@@ -109,3 +115,43 @@ def _places(gang: LiveGang) -> Iterable[Place]:
         if job.attempt is not None and job.state is not JobState.STOPPING:
             attempt = job.attempt
             yield job, node_place((attempt.pool, attempt.node)) if attempt.node else attempt.pool
+
+
+def nodes_of(gang: LiveGang, nodes: Nodes) -> Iterator[tuple[str, NodeRoom]]:
+    """The nodes that waiting members of the gang may use, each with the members' tenant."""
+    members = {
+        (nodes.owner(job, pool), pool): job
+        for job in gang.waiting
+        if job.gpus
+        for pool in job.pools
+    }
+    for (_, pool), job in members.items():
+        index = nodes.index(job, pool)
+        yield from ((job.tenant, room) for room in (index.rooms.values() if index else ()))
+
+
+def evict_member(job: Job, nodes: Nodes, pool: PoolRoom) -> bool:
+    """Evict the job, which runs on a node, with the members of its gang there. Return False if the
+    plan evicts the whole node."""
+    assert job.attempt is not None
+    key = job.attempt.pool, job.attempt.node
+    if key in nodes.evicted:
+        return False
+    room = nodes.rooms[key]
+    if together := _as_one(job.group, room):
+        nodes.evict(room, together)
+    nodes.guard(room, pool)
+    return True
+
+
+def spare(gang: str, nodes: Nodes) -> None:
+    """Evict the gang on no node any more in this plan."""
+    for job, _ in nodes.members.on_nodes.get(gang, ()):
+        assert job.attempt is not None
+        room = nodes.rooms[job.attempt.pool, job.attempt.node]
+        if together := _as_one(gang, room):
+            nodes.evict(room, together, spared=True)
+
+
+def _as_one(gang: str, room: NodeRoom) -> list[Candidate]:
+    return [each for each in room.candidates if each.gang and each.name == gang]

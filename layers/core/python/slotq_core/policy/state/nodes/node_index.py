@@ -148,7 +148,7 @@ class NodeIndex:
         sizes = self._now if now else self._soon
         for name in sizes.fullest(job.gpus):
             room = self.rooms[name]
-            if room.outlasts(job) and (not room.empty or may_use(room)):
+            if room.takes(job, now=now) and (not room.empty or may_use(room)):
                 return room
         return None
 

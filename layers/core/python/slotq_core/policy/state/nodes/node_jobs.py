@@ -44,6 +44,11 @@ class Occupied:
         return [job for job in self.jobs if job.state is not JobState.STOPPING]
 
     @property
+    def person(self) -> str | None:
+        """Whose jobs run here or have a claim; None: nobody's."""
+        return next((job.person for job in (*self.running, *self.claimants)), None)
+
+    @property
     def left(self) -> tuple[Gpus, ...]:
         """What of each GPU is free, now or when stopping jobs have stopped, and that no job claims:
         most first."""
@@ -143,6 +148,14 @@ def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:
         if node.pool in pools
         for key in [(node.pool, node.name)]
     }
+
+
+def for_one_person(nodes: Mapping[NodeName, Occupied]) -> frozenset[tuple[str, str]]:
+    """The tenants, each with a pool, whose next node will take one person's jobs at a time, as one
+    that is there does: how the image's user may act is the same on all of them."""
+    return frozenset(
+        (found.node.tenant, pool) for (pool, _), found in nodes.items() if found.node.one_person
+    )
 
 
 def with_nodes_as_jobs(

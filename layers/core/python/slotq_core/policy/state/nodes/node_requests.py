@@ -18,14 +18,15 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import MOST_JOBS
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.projects import EVERYWHERE
-from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
+from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied, for_one_person
 from slotq_core.policy.state.nodes.node_room import ByGpu
 from slotq_core.policy.state.nodes.own_amounts import SharedNodes
 
 _COMES_BACK = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 
-Packed = tuple[str, str, str, str, Demand]
-"""Project, scope, tenant, pool, and the demand of one instance."""
+Packed = tuple[str, str, str, str, str, Demand]
+"""Project, scope, tenant, pool, the person where one person's jobs share a node (else empty), and
+the demand of one instance."""
 
 
 class NodeRequests:
@@ -40,6 +41,7 @@ class NodeRequests:
         """`pools`: those with nodes. `shared`: the nodes on which each job asks for its own
         amount."""
         self._pools, self._found, self._shared = pools, found, shared
+        self._for_one_person = for_one_person(found)
         self._sizes: dict[Packed, Counter[int]] = defaultdict(Counter)
         """By size in GPUs, how many jobs wait."""
 
@@ -56,7 +58,9 @@ class NodeRequests:
             return True  # Its node is held for it.
         if not self._takes(job, pool):
             return False
-        self._sizes[job.project, scope, job.tenant, pool, job.demand][job.gpus] += count
+        person = job.person if (job.tenant, pool) in self._for_one_person else ""
+        packed = job.project, scope, job.tenant, pool, person, job.demand
+        self._sizes[packed][job.gpus] += count
         return True
 
     def alone(self, job: Job, scope: str, usable: Sequence[str]) -> Demand:
@@ -92,11 +96,12 @@ class NodeRequests:
         for job, pool in self._coming_back():
             for scope in scopes_of([pool]):
                 self.gather(job, 1, scope, [pool])
-        for (project, scope, tenant, pool, demand), sizes in self._sizes.items():
+        for (project, scope, tenant, pool, person, demand), sizes in self._sizes.items():
             left = [
                 found.left
                 for (name, _), found in self._found.items()
                 if name == pool and found.node.tenant == tenant and not (found.empty or found.ends)
+                if not found.node.one_person or found.person == person
             ]
             amount = demand * self._shared.per if self._shared else demand
             new = (WHOLE,) * gpus_of(self._pools[pool])

@@ -29,6 +29,14 @@ ByGpu = tuple[Gpus, ...]
 class NodeRoom:
     """One node, or one that this plan starts. Amounts exclude the GPUs given to earlier jobs."""
 
+    one_person = False
+    """Whether all of its jobs have to be one person's."""
+    person: str | None = None
+    """Whose jobs run, wait or have a claim here; None: nobody's. Known only for nodes that take one
+    person's jobs."""
+    persons: frozenset[str] = frozenset()
+    """The same of all jobs that hold GPUs before this plan, also those that stop."""
+
     def __init__(
         self,
         name: str,
@@ -47,6 +55,7 @@ class NodeRoom:
         """Whether no job holds, claims or waits for a GPU here."""
         self.fixed = False
         """Whether a job that cannot be evicted counts here."""
+        self.one_person = node is not None and node.one_person
         self.closed = False
         """Whether no job starts here in this plan: an eviction ends the node."""
         self.has_instance = False
@@ -87,6 +96,9 @@ class NodeRoom:
         self.empty = found.empty
         self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
         self.closed = found.ends or found.node.state not in _ADMITTING
+        if self.one_person:
+            self.persons = frozenset(job.person for job in found.jobs)
+            self.person = found.person
         for job in found.claimants:
             ids = self._owed_to(job)
             if ids and job.claim and job.claim.moved:
@@ -127,7 +139,7 @@ class NodeRoom:
     def left(self, job: Job, *, now: bool = False) -> Gpus:
         """How much of what is free, or with what comes free, the job could use, without the claims
         of others that the job may not take over: whole GPUs, or the largest part of one."""
-        room = () if self.closed or (now and not self.ready) else self.open_to(job)
+        room = self.open_to(job) if self._admits(job, now=now) else ()
         if now:
             room = tuple(map(min, self.free, room))
         if job.gpus % WHOLE:
@@ -145,7 +157,7 @@ class NodeRoom:
 
     def fitting(self, job: Job, *, now: bool) -> tuple[int, ...]:
         """The GPUs that the job would get; empty: they are not free now, or soon."""
-        if self.closed or (now and not self.ready):
+        if not self._admits(job, now=now):
             return ()
         barred = self._barred(job)
         places = self.places if now else self.places + self.places_coming
@@ -182,7 +194,7 @@ class NodeRoom:
     def may_claim(self, job: Job, *, now: bool) -> bool:
         """Whether the GPUs of the job's claim are free: now, or soon."""
         ids, part = self.bound.get(job.name, ()), job.gpus % WHOLE or WHOLE
-        if not ids or self.closed or (now and not self.ready):
+        if not ids or not self._admits(job, now=now):
             return False
         room = self.open_to(job)
         if now:
@@ -208,6 +220,21 @@ class NodeRoom:
             if other.name != job.name and not (outranks(job, other) and other.evictable)
         ]
 
+    def _admits(self, job: Job, *, now: bool) -> bool:
+        ready = self.ready or not now
+        return ready and not self.closed and self.may_enter(job, now=now)
+
+    def takes(self, job: Job, *, now: bool) -> bool:
+        """Whether the job may run here at all, now or when stopping jobs have stopped: for as long
+        as it has to, and beside the jobs that are here."""
+        return self.outlasts(job) and self.may_enter(job, now=now)
+
+    def may_enter(self, job: Job, *, now: bool) -> bool:
+        """Whether nobody else's jobs keep the job out of a node that takes one person's."""
+        if not self.one_person:
+            return True
+        return self.person in {None, job.person} and not (now and self.persons - {job.person})
+
     def outlasts(self, job: Job) -> bool:
         """Whether the node stays for as long as the job may run. Of a job that may run longer than
         half a node's life, half of it has to be left: a new node always has."""
@@ -227,6 +254,7 @@ class NodeRoom:
         ids = self.bound.get(job.name) or self.fitting(job, now=True)
         assert ids, job.name
         part = job.gpus % WHOLE or WHOLE
+        self._belong_to(job)
         self._change(free=dict.fromkeys(ids, -part), places=-1)
         return ids
 
@@ -237,6 +265,7 @@ class NodeRoom:
         part = job.gpus % WHOLE or WHOLE
         free = {index: min(part, max(0, self.free[index])) for index in ids}
         place = 1 if self.places > 0 else 0
+        self._belong_to(job)
         self._change(
             free={index: -amount for index, amount in free.items()},
             coming={index: amount - part for index, amount in free.items()},
@@ -260,21 +289,19 @@ class NodeRoom:
         self._journal.put(self.bound, job.name, ids)
         self._change(free=dict.fromkeys(ids, -(job.gpus % WHOLE or WHOLE)), places=-1)
 
-    def unbind(self, job: Job) -> None:
-        """Forget the GPUs of a claim that will not come true."""
-        if job.name in self.bound:
-            self._journal.drop(self.bound, job.name)
-
-    def evict(self, victims: Iterable[Candidate]) -> None:
-        """Evict these candidates. Their GPUs come free later."""
+    def evict(self, victims: Iterable[Candidate], *, spared: bool = False) -> None:
+        """Evict these candidates. Their GPUs come free later. `spared`: they only are no candidates
+        any more."""
         gone = [*victims]
+        kept = [candidate for candidate in self.candidates if candidate not in gone]
+        self._journal.set(self, "candidates", kept)
+        if spared:
+            return
         coming: dict[int, Gpus] = {}
         for victim in gone:
             for index, amount in held_by(victim).items():
                 coming[index] = coming.get(index, 0) + amount
         self._change(coming=coming, places_coming=sum(len(victim.places) for victim in gone))
-        kept = [candidate for candidate in self.candidates if candidate not in gone]
-        self._journal.set(self, "candidates", kept)
 
     def gives(self, job: Job) -> list[Candidate]:
         """The candidates of lower rank that may be evicted for the job, in order."""
@@ -284,6 +311,10 @@ class NodeRoom:
             for candidate in self.candidates
             if candidate.rank < own and candidate.project == job.project
         ]
+
+    def _belong_to(self, job: Job) -> None:
+        if self.one_person and self.person is None:
+            self._journal.set(self, "person", job.person)
 
     def _change(
         self,

@@ -11,7 +11,7 @@ See docs/policy-decisions.md#nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.model.nodes import Node
+from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool, gpu_room, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.pool_health import without_nodes
@@ -32,6 +32,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     NodeName,
     Occupied,
     StandIns,
+    for_one_person,
     is_kept,
     occupied,
     with_nodes_as_jobs,
@@ -75,6 +76,7 @@ class Nodes:
         self.shared = SharedNodes(self.pools, self.found, self._failed)
         self._tenants: dict[tuple[str, str], NodeIndex] = {}
         """By tenant and pool."""
+        self._for_one_person = for_one_person(self.found)
         self.rooms: dict[NodeName, NodeRoom] = {}
         self.protected_until: int | None = None
         """When the first `min_runtime` of a job on a node ends (ms)."""
@@ -88,7 +90,7 @@ class Nodes:
         """The nodes that this plan starts, or will once they have an instance, by job."""
         self.held: dict[str, NodeRoom] = {}
         """By job, the node on which GPUs are held for it."""
-        self._evicted: set[NodeName] = set()
+        self.evicted: set[NodeName] = set()
         """The nodes that this plan evicts whole."""
         self.placed: list[tuple[Job, str]] = []
         """The jobs that this plan has given GPUs, or that wait for some, each with its pool."""
@@ -119,18 +121,6 @@ class Nodes:
     def of_pool(self, pool: str) -> list[NodeIndex]:
         """The nodes of the pool, by tenant."""
         return [index for (_, name), index in sorted(self._tenants.items()) if name == pool]
-
-    def of_members(self, gang: LiveGang) -> Iterator[tuple[str, NodeRoom]]:
-        """The nodes that waiting members of the gang may use, each with the members' tenant."""
-        tenants = {
-            (self.owner(job, pool), pool): job.tenant
-            for job in gang.waiting
-            if job.gpus
-            for pool in job.pools
-        }
-        for (owner, pool), tenant in tenants.items():
-            index = self._tenants.get((owner, pool))
-            yield from ((tenant, room) for room in (index.rooms.values() if index else ()))
 
     def protection(self, job: Job, pool: Pool) -> tuple[bool, int | None]:
         """Whether a `min_runtime` protects the job on a node, and until when (ms)."""
@@ -205,7 +195,7 @@ class Nodes:
             room = self.rooms[key]
             index = self._changing(room)
             self._journal.set(room, "closed", value=True)
-            self._journal.add(self._evicted, key)
+            self._journal.add(self.evicted, key)
             index.put(room)
 
     def begin(self, job: Job, pool: PoolRoom) -> NodeRoom:
@@ -220,6 +210,7 @@ class Nodes:
         owner = self.owner(job, kept.name)
         room = NodeRoom(name, kept.name, owner, gpus=gpus, journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
+        room.one_person = (job.tenant, kept.name) in self._for_one_person
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
         self.hold(job, room)
@@ -227,36 +218,14 @@ class Nodes:
         self._journal.put(self.begun, job.name, room)
         return room
 
-    def evict(self, room: NodeRoom, victims: Iterable[Candidate]) -> None:
-        """Evict jobs on the node for another one there."""
+    def evict(self, room: NodeRoom, victims: Iterable[Candidate], *, spared: bool = False) -> None:
+        """Evict jobs on the node for another one there. `spared`: they only are no candidates any
+        more in this plan."""
         index, stopped = self._changing(room), [*victims]
-        room.evict(stopped)
-        for victim in stopped:
+        room.evict(stopped, spared=spared)
+        for victim in () if spared else stopped:
             self._journal.add(self.gone, victim.name)
         index.put(room)
-
-    def evict_member(self, job: Job, pool: PoolRoom) -> bool:
-        """Evict the job, which runs on a node, with the members of its gang there. Return False if
-        the plan evicts the whole node."""
-        assert job.attempt is not None
-        key = job.attempt.pool, job.attempt.node
-        if key in self._evicted:
-            return False
-        room = self.rooms[key]
-        if together := [each for each in room.candidates if _is_gang(each, job.group)]:
-            self.evict(room, together)
-        self.guard(room, pool)
-        return True
-
-    def spare(self, gang: str) -> None:
-        """Evict the gang on no node any more in this plan."""
-        for _, place in self.members.on_nodes.get(gang, ()):
-            pool, _, name = place.partition("/")
-            room = self.rooms[pool, name]
-            kept = [candidate for candidate in room.candidates if not _is_gang(candidate, gang)]
-            index = self._changing(room)
-            self._journal.set(room, "candidates", kept)
-            index.put(room)
 
     def move(self, job: Job, room: NodeRoom, ids: tuple[int, ...], pool: PoolRoom) -> Claim:
         """Keep GPUs of the node for a running job that moves there. Return its claim to them."""
@@ -283,6 +252,8 @@ class Nodes:
         room = NodeRoom(
             node.name, node.pool, owner, gpus=found.gpus, journal=self._journal, node=node
         )
+        if node.state is NodeState.STARTING:
+            room.one_person = (node.tenant, node.pool) in self._for_one_person
         room.take_in(found, self._candidates(found, pool))
         leaves = node.leaves_at is not None and node.leaves_at <= self._now
         if node.leaves_at is not None:
@@ -326,7 +297,3 @@ class Nodes:
         index = self._tenants[room.tenant, room.pool]
         self._journal.record(NodeIndex.put, index, room)
         return index
-
-
-def _is_gang(candidate: Candidate, name: str) -> bool:
-    return candidate.gang and candidate.name == name
