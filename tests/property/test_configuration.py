@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slotq_core.model.callers import Access, CallerLimits, CallerRule, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import OnStall, Pool, PoolState
+from slotq_core.model.pools import CapacityKind, OnStall, Pool, PoolState
 from slotq_core.model.projects import (
     EVERYWHERE,
     Beyond,
@@ -57,6 +57,8 @@ def pools(draw):
             min_runtime=draw(seconds),
             max_min_runtime=draw(seconds),
             pending_timeout=draw(st.none() | seconds.map(lambda n: n + 1000)),
+            capacity_kind=draw(st.sampled_from(CapacityKind)),
+            spot_wait=draw(seconds),
             consolidate=draw(st.booleans()),
             count_foreign=draw(st.booleans()),
             open=draw(st.booleans()),

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.model.pools import HEALTHY
+from slotq_core.model.pools import HEALTHY, CapacityKind
 from slotq_core.policy.lifecycle.missing_rights import NO_EVICTION_FOR
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
 
 PROCESSING = "Number of instances across all processing jobs"
+ON_DEMAND = f"{INSTANCE_TYPE} for training job usage"
 SPOT = f"{INSTANCE_TYPE} for spot training job usage"
 RULES = [{"RuleConfigurationName": "rule", "RuleEvaluatorImage": "image"}]
 FIELDS: dict[str, dict[str, Any]] = {
@@ -45,8 +46,9 @@ refused = _wanted(st.integers(0, 1), st.sampled_from(sorted(FIELDS)))
 urgent = _wanted(st.integers(4, 6), st.sampled_from(sorted(FIELDS)))
 
 
-def _submit(world: QueueWorld, name: str, by: str, wanted: Wanted) -> None:
-    body = request(name, slots=wanted.slots, priority=wanted.priority)
+def _submit(world: QueueWorld, name: str, by: str, wanted: Wanted, **more: str) -> None:
+    saved = "s3://bucket/saved" if more else ""  # A spot pool wants checkpoints.
+    body = request(name, slots=wanted.slots, priority=wanted.priority, checkpoints=saved, **more)
     submission, parsed = parse_submission({**body, **FIELDS.get(wanted.quota, {})})
     world.manager.submissions.submit(submission, parsed, submitter=by)
 
@@ -85,6 +87,41 @@ def test_refused_jobs_of_others_change_nothing(
     _, beside = _play(bens, later, used_up=used_up, seconds=400)
     _, alone = _play(bens, [], used_up=used_up, seconds=400)
     assert beside == alone
+
+
+ONE_KIND = st.sampled_from([("s", "p", SPOT), ("p", "s", ON_DEMAND)])
+
+
+def _beside(
+    bens: list[Wanted], anns: list[Wanted], pools: tuple[str, str, str]
+) -> list[dict[str, str]]:
+    """The states of Ben's jobs at each step: his run in one pool, Ann's in the other, which
+    is bought in the other way and whose quota is 1."""
+    her_pool, his_pool, quota = pools
+    spot = pool("s", slots=3, capacity_kind=CapacityKind.SPOT)
+    world = QueueWorld(pool("p", slots=3), spot, runtime=70_000)
+    world.plane.knobs.quotas = {quota: 1}
+    seen = []
+    for step in range(400 // STEP):
+        for owner, jobs, where in (("ann", anns, her_pool), ("ben", bens, his_pool)):
+            for number, wanted in enumerate(jobs):
+                if wanted.at == step:
+                    _submit(world, f"{owner}{number}", owner, wanted, pools=where)
+        world.deliver()
+        found = world.store.health.pool(his_pool)
+        assert found is not None and found.health == HEALTHY
+        states = world.states()
+        seen.append({name: state for name, state in states.items() if name.startswith("ben")})
+        world.later(STEP)
+    return seen
+
+
+@given(ordinary, ordinary, ONE_KIND)
+def test_a_quota_of_one_kind_of_capacity_changes_nothing_in_pools_of_the_other(
+    bens: list[Wanted], anns: list[Wanted], pools: tuple[str, str, str]
+) -> None:
+    """Whatever the priorities: the jobs share no pool."""
+    assert _beside(bens, anns, pools) == _beside(bens, [], pools)
 
 
 @given(ordinary, urgent)

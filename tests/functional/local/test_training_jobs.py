@@ -128,6 +128,27 @@ def test_stop_and_resume_from_the_checkpoint(account: Account) -> None:
     assert account.read("checkpoints/counts/step.txt") == b"20"
 
 
+def test_spot_goes_on_from_its_checkpoint_after_an_interruption(account: Account) -> None:
+    account.knobs({"interrupt_spot": 1, "interrupt_after": 4, "spot_seconds": 1})
+    folder = "/opt/ml/checkpoints" if isolation.available() else "../checkpoints"
+    account.create(
+        "taken-back",
+        COUNTS.format(folder=folder, steps=20, pause=7),
+        CheckpointConfig={"S3Uri": f"s3://{account.bucket}/checkpoints/spot"},
+        EnableManagedSpotTraining=True,
+        StoppingCondition={"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 600},
+    )
+    shown = account.ended("taken-back")
+    assert shown["TrainingJobStatus"] == "Completed", shown.get("FailureReason")
+    states = [transition["Status"] for transition in shown["SecondaryStatusTransitions"]]
+    assert states == [
+        *("Starting", "Downloading", "Training", "Interrupted"),
+        *("Downloading", "Training", "Uploading", "Completed"),
+    ]
+    assert account.said("taken-back") == ["from 0", "at 7", "from 7", "all done"]
+    assert account.read("checkpoints/spot/step.txt") == b"20"
+
+
 ON_SIGTERM = """
 import signal, sys, time
 def stop(*_):

@@ -124,7 +124,9 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
 
 
 def _remarks(attempt: AttemptView) -> tuple[str, ...]:
-    return attempt.resumption, attempt.warning, attempt.message
+    times = "once" if attempt.interruptions == 1 else f"{attempt.interruptions} times"
+    interrupted = f"SageMaker interrupted it {times}" if attempt.interruptions else ""
+    return interrupted, attempt.resumption, attempt.warning, attempt.message
 
 
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:

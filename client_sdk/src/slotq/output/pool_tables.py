@@ -12,7 +12,7 @@ from rich.text import Text
 from slotq.document.document_text import entries, entry_name
 from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import CapacityKind, PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.pool_definition import contents_of
 
@@ -44,7 +44,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     for pool in shown:
         table.add_row(
             pool.name,
-            pool.instance_type,
+            instances(pool),
             Text(pool_state(pool), style=STATE_STYLES.get(PoolState(pool.settings.state), "")),
             str(pool.capacity["slots"]),
             str(pool.size["slots"]),
@@ -54,6 +54,14 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             health(pool),
         )
     return table if table.row_count else Text("no pools")
+
+
+def instances(pool: PoolView) -> str:
+    """The type of the pool's instances, and how they are bought if not on demand."""
+    on_demand = pool.settings.capacity_kind == CapacityKind.ON_DEMAND
+    return (
+        pool.instance_type if on_demand else f"{pool.instance_type} ({pool.settings.capacity_kind})"
+    )
 
 
 def _grace(seconds: int) -> str:

@@ -44,6 +44,17 @@ class Knobs:
     assume the role …"."""
     stick_pending: int = 0
     """After Starting, the training job stays in Pending until it is stopped."""
+    spot_seconds: float = 0.0
+    """Seconds that managed spot training waits for its instances, at the start and after an
+    interruption, in addition to `start_seconds`."""
+    stick_spot: int = 0
+    """The instances of managed spot training do not come, at the start or after an interruption:
+    the training job waits until its MaxWaitTimeInSeconds is over."""
+    interrupt_spot: int = 0
+    """Managed spot training loses its instances `interrupt_after` seconds after it has begun to
+    run, and waits for others. Counts the training jobs that begin to run."""
+    interrupt_after: float = 0.0
+    """Seconds."""
     throttle: int = 0
     """Any call returns ThrottlingException."""
     lose_answers: int = 0

@@ -1,6 +1,7 @@
 """The life of a training job on the plane.
 
 InProgress: Starting → (Pending) → Downloading → Training → Uploading → Completed or Failed
+            managed spot training: Training → Interrupted → Downloading → Training → …
 Stopping:   SIGTERM → the grace → SIGKILL → Stopped (Completed or Failed if it ends by itself)
 """
 
@@ -49,7 +50,7 @@ class Life:
 
     def begin(self, job: TrainingJob) -> None:
         self.live[job.name] = job
-        job.due = job.created_at + int(self._knobs.start_seconds * 1000)
+        job.due = self._instances_at(job)
         self._enter(job, "InProgress", "Starting")
 
     def stop(self, job: TrainingJob) -> None:
@@ -90,13 +91,20 @@ class Life:
         return bool(over)
 
     def _timer(self, job: TrainingJob) -> None:
+        now, waits_until = self._clock.now(), job.waits_until
         if job.status == "Stopping":
-            if job.started_at is None:
+            if job.runs_since is None:
                 self._end(job, "Stopped", job.stopped_as)
             else:
                 self._runner.kill(job.name)
-        elif job.secondary == "Starting":
+        elif job.secondary == "Interrupted" and job.runs_since is not None:
+            self._runner.kill(job.name)
+        elif waits_until is not None and waits_until <= now:
+            self._begin_stop(job, as_="MaxWaitTimeExceeded")
+        elif job.secondary in {"Starting", "Interrupted"}:
             self._provision(job)
+        elif job.interrupted_at is not None and job.interrupted_at <= now:
+            self._interrupt(job)
         elif job.secondary == "Pending" and job.has_plan:
             self._end(job, "Failed", "Failed", reason=INSUFFICIENT)
         elif job.secondary == "Pending":
@@ -117,18 +125,49 @@ class Life:
         elif self._knobs.take("stick_pending", job.name):
             job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")
+        elif job.is_spot and self._knobs.take("stick_spot", job.name):
+            job.due = job.waits_until
         else:
-            job.started_at = self._clock.now()
-            if self._max_runtime_counts:
-                job.due = job.started_at + job.max_runtime
-            self._enter(job, "InProgress", "Downloading")
-            self._runner.start(job.name, job.request)
+            self._run(job)
+
+    def _instances_at(self, job: TrainingJob) -> int:
+        """The time at which a job that looks for instances gets them, or has waited too long."""
+        seconds = self._knobs.start_seconds + (self._knobs.spot_seconds if job.is_spot else 0)
+        come = self._clock.now() + int(seconds * 1000)
+        return come if job.waits_until is None else min(come, job.waits_until)
+
+    def _run(self, job: TrainingJob) -> None:
+        now = job.runs_since = self._clock.now()
+        if job.started_at is None:
+            job.started_at = now
+        ends = [now + job.max_runtime - job.ran] if self._max_runtime_counts else []
+        if job.is_spot and self._knobs.take("interrupt_spot", job.name):
+            job.interrupted_at = now + int(self._knobs.interrupt_after * 1000)
+            ends.append(job.interrupted_at)
+        if job.waits_until is not None:
+            ends.append(job.waits_until)
+        job.due = min(ends, default=None)
+        self._enter(job, "InProgress", "Downloading")
+        self._runner.start(job.name, job.request)
+
+    def _interrupt(self, job: TrainingJob) -> None:
+        """Take the instances back: the work ends as after a stop, and begins again later."""
+        job.interrupted_at = None
+        self._enter(job, "InProgress", "Interrupted")
+        job.due = self._clock.now() + int(self._knobs.grace_seconds * 1000)
+        self._runner.terminate(job.name)
+
+    def _lose_instances(self, job: TrainingJob) -> None:
+        now = self._clock.now()
+        job.ran += now - (now if job.runs_since is None else job.runs_since)
+        job.runs_since = job.exit = None
+        job.due = self._instances_at(job)
 
     def _begin_stop(self, job: TrainingJob, *, as_: str) -> None:
         now = self._clock.now()
         job.stopped_as = as_
         self._enter(job, "Stopping", "Stopping")
-        if job.started_at is None:
+        if job.runs_since is None:
             job.due = now
         elif job.exit is None:
             job.due = now + int(self._knobs.grace_seconds * 1000)
@@ -139,11 +178,14 @@ class Life:
             self._enter(job, "InProgress", "Training")
         elif report.step is Step.EXITED:
             job.exit, job.due = report.exit, None
-            if job.status == "InProgress":
+            if job.status == "InProgress" and job.secondary != "Interrupted":
                 self._enter(job, "InProgress", "Uploading")
         elif report.step is Step.FINISHED:
             ended = report.exit or job.exit or WorkEnd(client_error="it ended without a message")
-            self._finish(job, ended)
+            if job.secondary == "Interrupted" and ended.code != 0:
+                self._lose_instances(job)
+            else:
+                self._finish(job, ended)
 
     def _finish(self, job: TrainingJob, ended: WorkEnd) -> None:
         """End a job. Completed always wins; Stopped requires that the stop killed the work."""

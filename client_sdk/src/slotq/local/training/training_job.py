@@ -24,7 +24,9 @@ _MESSAGES = {
     "Uploading": "Uploading generated training model",
     "Stopping": "Stopping the training job",
     "Stopped": "Training job stopped",
+    "Interrupted": "The managed spot training instances were interrupted",
     "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    "MaxWaitTimeExceeded": "Training job exceeded the maximum allowed wait time",
     "Completed": "Training job completed",
 }
 _ECHOED = (
@@ -75,7 +77,13 @@ class TrainingJob:
     """The time of the next change that needs only time: the end of provisioning, of the maximum
     runtime or of the grace."""
     stopped_as: str = "Stopped"
-    """The secondary status after a stop: Stopped or MaxRuntimeExceeded."""
+    """The secondary status after a stop: Stopped, MaxRuntimeExceeded or MaxWaitTimeExceeded."""
+    runs_since: int | None = None
+    """When the instances came that the job has. None: it has none."""
+    ran: int = 0
+    """How long it ran before, on instances that were taken back (ms)."""
+    interrupted_at: int | None = None
+    """When the instances will be taken back. None: they are not."""
     exit: WorkEnd | None = None
     """The result of the work. None until the work ends."""
 
@@ -122,6 +130,12 @@ class TrainingJob:
         """The maximum runtime in milliseconds."""
         condition = self.request.get("StoppingCondition") or {}
         return 1000 * int(condition.get("MaxRuntimeInSeconds", _DAY))
+
+    @property
+    def waits_until(self) -> int | None:
+        """The end of the maximum wait of managed spot training. None: it has none."""
+        longest = (self.request.get("StoppingCondition") or {}).get("MaxWaitTimeInSeconds")
+        return self.created_at + 1000 * int(longest) if self.is_spot and longest else None
 
     @property
     def pending_until(self) -> int | None:
@@ -195,7 +209,8 @@ class TrainingJob:
             shown["TrainingStartTime"] = to_datetime(self.started_at)
         if self.ended_at is not None:
             shown["TrainingEndTime"] = to_datetime(self.ended_at)
-            ran = self.ended_at - (self.ended_at if self.started_at is None else self.started_at)
+            since = self.ended_at if self.runs_since is None else self.runs_since
+            ran = self.ran + self.ended_at - since
             shown["TrainingTimeInSeconds"] = shown["BillableTimeInSeconds"] = max(1, ran // 1000)
         return shown
 

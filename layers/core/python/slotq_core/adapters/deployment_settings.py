@@ -18,6 +18,8 @@ Durations are whole seconds. The settings:
 - `read_reports`: whether victims are chosen by their reported checkpoints
 - `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next
   pool (left out: for ever)
+- `capacity_kind`: how the instances are bought, on_demand or spot
+- `spot_wait`: how long a job of a spot pool may wait for instances beyond its longest runtime
 - `suspend_grace`: how long a script is asked to release its slots before its job is stopped
   (`true`: 5 seconds)
 - `count_foreign`: whether training jobs outside the queue count against the pool

@@ -5,6 +5,9 @@ Each pool has a rule (`CheckpointRule`). The strictest rule of a job's pools app
 admission cannot know in which pool the job will start. The rules exempt jobs that are never
 evicted, such as interactive ones.
 
+A spot pool takes no job without checkpoints, evicted or not: it provides a place where its rule
+says so, and refuses the job otherwise.
+
 A place that the queue provides lies below the job's own output: its role may write there, its
 output's owner pays, and readers of the output may read the checkpoints.
 """
@@ -18,7 +21,7 @@ from typing import Any
 
 from slotq_core.errors import CheckpointsRequired
 from slotq_core.model.jobs import Job
-from slotq_core.model.pools import CheckpointRule, Pool
+from slotq_core.model.pools import CapacityKind, CheckpointRule, Pool
 from slotq_core.names import CHECKPOINTS_FOLDER, set_back
 from slotq_core.timestamps import iso
 from slotq_core.wire.training.field_paths import value_at, with_value
@@ -46,21 +49,38 @@ def assured(job: Job, pools: Iterable[Pool]) -> Job:
     """The job under the rules of its pools, with checkpoints if a pool provides a place. Raises
     CheckpointsRequired if a pool requires them."""
     own = [pool for pool in pools if pool.name in job.pools]
-    if not own or not loses_its_work(job):
+    if not own or job.checkpoints:
         return job
-    match max((pool.checkpoints for pool in own), key=_STRICTEST_LAST.index):
+    rules = {pool.name: _rule(pool, job) for pool in own}
+    match max(rules.values(), key=_STRICTEST_LAST.index):
         case CheckpointRule.REQUIRE:
-            raise CheckpointsRequired(_refusal(own), field=FIELD)
+            raise CheckpointsRequired(_refusal(own, rules), field=FIELD)
         case CheckpointRule.PROVIDE:
             return replace(job, checkpoints=True)
     return job
 
 
-def _refusal(own: Sequence[Pool]) -> str:
-    strict = [pool.name for pool in own if pool.checkpoints is CheckpointRule.REQUIRE]
-    others = [pool.name for pool in own if pool.name not in strict]
+def _rule(pool: Pool, job: Job) -> CheckpointRule:
+    """The rule of the pool for a job without checkpoints. SageMaker interrupts any job on spot
+    instances, so a warning is not enough there."""
+    if pool.capacity_kind is CapacityKind.SPOT:
+        provides = pool.checkpoints is CheckpointRule.PROVIDE
+        return CheckpointRule.PROVIDE if provides else CheckpointRule.REQUIRE
+    return pool.checkpoints if job.evictable else CheckpointRule.WARN
+
+
+def _refusal(own: Sequence[Pool], rules: Mapping[str, CheckpointRule]) -> str:
+    strict = [name for name, rule in rules.items() if rule is CheckpointRule.REQUIRE]
+    others = [name for name in rules if name not in strict]
     elsewhere = f", or only other pools: slotq:pools={','.join(others)}" if others else ""
     which = f"pool {strict[0]} takes" if len(strict) == 1 else f"pools {', '.join(strict)} take"
+    spot = [pool.name for pool in own if pool.capacity_kind is CapacityKind.SPOT]
+    if not set(spot).isdisjoint(strict):
+        are = f"{spot[0]} is" if len(spot) == 1 else f"{', '.join(spot)} are"
+        return (
+            f"{which} only jobs with checkpoints, because {are} spot: when SageMaker takes the "
+            f"instances back, this one would begin again: {_HOW}{elsewhere}"
+        )
     return (
         f"{which} preemptible jobs only with checkpoints, because an eviction would set this one "
         f"back to its beginning: {_HOW}; {_OR_NOT}{elsewhere}"

@@ -21,6 +21,7 @@ from slotq_core.names import MAX_TAGS
 from slotq_core.wire.training.field_paths import (
     MISSING,
     keeps_checkpoints,
+    kind_asked_for,
     unknown_names,
     value_at,
     values_at,
@@ -117,6 +118,7 @@ def completed(
         role=str(filled.get(ROLE, "")),
         plan=plan,
         checkpoints=keeps_checkpoints(filled),
+        capacity_kind=kind_asked_for(filled),
     ), filled
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from slotq_core.admission.instances import capacity_kinds
 from slotq_core.admission.instances.instance_contents import (
     contained,
     declares,
@@ -183,6 +184,7 @@ def in_parts(
         return submission
     wanted = submission.pools or by_default
     offered = [pool for pool in pools if not wanted or pool.name in wanted]
+    offered = capacity_kinds.meant(submission, offered, named=bool(wanted))
     parts = [(_only(kind, offered).name, demand) for kind, demand in submission.by_type]
     names = tuple(name for name, _ in parts)
     if others := [name for name in submission.pools if name not in names]:

@@ -17,6 +17,7 @@ from slotq_core.admission.dependencies import (
     incomplete_dependencies,
     unended_dependencies,
 )
+from slotq_core.admission.instances import capacity_kinds
 from slotq_core.admission.requirements import Needs, needs_of
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
@@ -287,7 +288,9 @@ def _named(
     by_name = {pool.name: pool for pool in pools}
     if submission.pools:
         _check_pool_names(submission, by_name)
-        return [by_name[name] for name in submission.pools]
+        named = [by_name[name] for name in submission.pools]
+        capacity_kinds.check_named(submission, named, pools)
+        return named
     usable = [by_name[name] for name in by_default if name in by_name] or pools
     offering = [pool for pool in usable if pool.instance_type == submission.instance_type]
     if not offering:
@@ -298,7 +301,7 @@ def _named(
             f"pools{of_project} have {kinds}",
             field="ResourceConfig.InstanceType",
         )
-    return offering
+    return capacity_kinds.offered(submission, offering, pools, by_default=bool(by_default))
 
 
 def _few(pools: list[Pool]) -> list[Pool]:

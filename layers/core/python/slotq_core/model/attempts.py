@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.demand import Demand
+from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -122,6 +123,9 @@ class Attempt:
     pool: str
     """The first of several."""
     instance_type: str
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
+    """How the pool's instances are bought, and `spot_wait` of the pool: as of the start."""
+    spot_wait: Duration = 0
     admitted_at: Moment
     """When the job got its slots (ms). The intent is durable from then on."""
     waiting_since: Moment | None = None
@@ -151,7 +155,16 @@ class Attempt:
     pending_since: Moment | None = None
     """When SageMaker began to look for instances (ms); None: not known."""
     running_since: Moment | None = None
-    """When the training job got its instances (ms); None while starting."""
+    """When the training job got its instances (ms); None while it starts or is interrupted."""
+    interruptions: int = 0
+    """How often SageMaker has interrupted the attempt. `running_since` is None meanwhile, and then
+    later by that time (`policy.lifecycle.interruptions`)."""
+    interrupted_since: Moment | None = None
+    """When SageMaker took the instances back (ms), until the attempt runs again."""
+    ran_before: Duration = 0
+    """While it is interrupted: how long the attempt has run."""
+    resumed_at: Moment | None = None
+    """When it last ran again (ms)."""
     checkpoint_at: Moment | None = None
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None

@@ -9,6 +9,7 @@ from typing import Any
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
+from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
 
@@ -327,6 +328,8 @@ class Submission(JobSettings):
     """The ARN of the execution role that the training job runs under."""
     plan: str = ""
     """The ARN of the requested SageMaker training plan; empty: none."""
+    capacity_kind: CapacityKind | None = None
+    """How the request itself wants its instances bought; None: it does not say."""
     pools: tuple[str, ...] = ()
     """Pools requested by name, the preferred first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()

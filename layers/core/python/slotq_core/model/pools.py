@@ -80,15 +80,26 @@ class PoolHealth:
 HEALTHY = PoolHealth()
 
 
+class CapacityKind(StrEnum):
+    """How a pool's instances are bought."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    """Managed spot training: SageMaker may take the instances back, and the training job waits for
+    others."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceQuota:
     """The quota that a refused CreateTrainingJob names. With neither an instance type nor
-    `all_training`, the quota is for something else: spot instances, processing jobs …"""
+    `all_training`, the quota is for something else: warm pools, processing jobs …"""
 
     limit: int | None = None
     """The quota in instances; None: the refusal does not say."""
     instance_type: str = ""
     """The instance type whose use by training jobs the quota limits; empty: no such quota."""
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
+    """How the instances of that type are bought whose use the quota limits."""
     all_training: bool = False
     """Whether the quota limits all training jobs of the account together."""
 
@@ -214,6 +225,14 @@ class Pool:
     )
     """How long SageMaker may look for instances before the queue gives the attempt up; None: for
     ever."""
+    spot_wait: Duration = field(
+        default=0,
+        metadata=_setting(
+            "How long a job of a spot pool may wait for instances beyond its longest runtime."
+        ),
+    )
+    """How long SageMaker may look for instances in all, in addition to the rest of the job's
+    maximum runtime. Only spot pools have a use for it."""
     stall_after: Duration | None = field(
         default=None,
         metadata=_setting(
@@ -258,6 +277,10 @@ class Pool:
     on_stall: OnStall = field(
         default=OnStall.WARN,
         metadata=_setting("Warn of a stalled job, or stop it and use one of its retries."),
+    )
+    capacity_kind: CapacityKind = field(
+        default=CapacityKind.ON_DEMAND,
+        metadata=_setting("How the instances are bought: on demand, or as spot."),
     )
     state: PoolState = field(
         default=PoolState.ACTIVE,

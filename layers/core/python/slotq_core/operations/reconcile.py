@@ -21,6 +21,7 @@ See docs/protocol.md#what-no-event-reported.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from slotq_core.errors import NotListed, SlotQError, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import node_of_owner
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
 from slotq_core.ports.store import Store
@@ -377,12 +378,13 @@ def _not_examined(subject: str, error: SlotQError) -> Finding:
 def foreign_use(
     pools: Iterable[Pool], foreign: Iterable[Sighting]
 ) -> Iterator[tuple[Pool, Demand]]:
-    """Yield what each pool has to count. If several pools of one instance type count foreign
-    training jobs, the first pool counts them all: their pool is unknown."""
-    amounts: dict[str, int] = {}
+    """Yield what each pool has to count: training jobs of its instance type, bought as it is. If
+    several such pools count foreign training jobs, the first pool counts them all: their pool is
+    unknown."""
+    amounts: Counter[tuple[str, CapacityKind]] = Counter()
     for sighting in foreign:
-        kind = sighting.instance_type
-        amounts[kind] = amounts.get(kind, 0) + sighting.instances
+        amounts[sighting.instance_type, sighting.capacity_kind] += sighting.instances
     for pool in pools:
-        counted = amounts.pop(pool.instance_type, 0) if pool.count_foreign else 0
+        own = (pool.instance_type, pool.capacity_kind)
+        counted = amounts.pop(own, 0) if pool.count_foreign else 0
         yield pool, Demand(slots=counted)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import ServiceQuota
+from slotq_core.model.pools import CapacityKind, ServiceQuota
 from slotq_core.names import RUNTIME_LIMIT_TAG
 from slotq_core.timestamps import Moment
 
@@ -37,6 +37,32 @@ def stopping_condition(request: Request, job: Job) -> dict[str, Any]:
     asked = dict(request.get("StoppingCondition") or {})
     left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000
     return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
+
+
+def spot_terms(request: Request, job: Job, attempt: Attempt) -> dict[str, Any]:
+    """Return the stopping condition, and for an attempt in a spot pool what makes it managed spot
+    training. It may wait for the pool's `spot_wait` in addition to what is left of the maximum
+    runtime, at most for the maximum wait that the request itself names.
+
+    A pool on demand leaves the request as it is: one that asks for spot instances was accepted when
+    the queue had no spot pool.
+    """
+    condition = stopping_condition(request, job)
+    if attempt.capacity_kind is not CapacityKind.SPOT:
+        return condition
+    asked = dict(condition.get("StoppingCondition") or request.get("StoppingCondition") or {})
+    longest = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME)
+    wait = longest + attempt.spot_wait // 1000
+    if asked.get("MaxWaitTimeInSeconds"):
+        wait = max(longest, min(wait, int(asked["MaxWaitTimeInSeconds"])))
+    return {
+        "EnableManagedSpotTraining": True,
+        "StoppingCondition": {
+            **asked,
+            "MaxRuntimeInSeconds": longest,
+            "MaxWaitTimeInSeconds": wait,
+        },
+    }
 
 
 class Verdict(StrEnum):
@@ -121,6 +147,12 @@ class Observation:
     shared_fault: bool = False
     """A fatal fault on a GPU of which several jobs have parts ended the attempt."""
     gpu_bound: GpuBound = GpuBound.NONE
+    max_wait: bool = False
+    """The training job reached its maximum wait for spot instances."""
+    interrupted: bool = False
+    """SageMaker has taken the instances back, and goes on with the training job later."""
+    changed_at: int = 0
+    """When SageMaker last changed the status or the secondary status (ms)."""
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
     quota: ServiceQuota | None = None
@@ -145,6 +177,7 @@ class Sighting:
     """True if the training job has this queue's tag. Otherwise it is foreign and never touched."""
     instance_type: str
     instances: int
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     first_seen: Moment
     stopped: bool = False
     """True once the queue has asked the training job to stop. The queue asks once."""

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits, QueueUse
-from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
+from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
@@ -107,6 +107,9 @@ class PoolBody(BaseModel):
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
+    """How the instances are bought: `on_demand`, or `spot`, by managed spot training."""
+    spot_wait: int | None = _seconds("spot_wait")
     suspend_grace: Grace = Field(default=None, ge=0, le=longest("suspend_grace"), strict=True)
     """True: 5 seconds."""
     stall_after: int | None = _seconds("stall_after")

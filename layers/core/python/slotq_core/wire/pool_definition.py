@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
 
@@ -75,6 +75,11 @@ SETTINGS = (
 FORGET_LIMIT = "forget_limit"
 """In a change of a pool: forget the results of SageMaker's refusals."""
 
+
+NO_SPOT_NODES = (
+    "a spot pool has no nodes, because SageMaker may take a node's instance with all its jobs: "
+    "leave out nodes, or capacity_kind"
+)
 
 SPELLINGS = {"num_gpus": "gpus"}
 """The words of others, NVIDIA FLARE's, for what SlotQ knows by another name."""
@@ -130,7 +135,11 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
-    return _with_nodes(pool, settings, before)
+    pool = _with_nodes(pool, settings, before)
+    if pool.nodes is not None and pool.capacity_kind is CapacityKind.SPOT:
+        wrong = "nodes" if settings.get("nodes") else "capacity_kind"
+        raise InvalidRequest(f"pool '{name}': {NO_SPOT_NODES}", field=wrong)
+    return pool
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:

@@ -24,7 +24,7 @@ from slotq_core.wire.pool_definition import (
     read_amount,
 )
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT, TAGS, integer, read_settings
-from slotq_core.wire.training.field_paths import keeps_checkpoints
+from slotq_core.wire.training.field_paths import keeps_checkpoints, kind_asked_for
 from slotq_core.wire.training.training_request import RequestCheck, RequestFault, refusal
 
 MAX_TAGS = names.MAX_TAGS
@@ -322,6 +322,7 @@ def _read(
         default_priority=read.names_no_priority,
         **read.settings,
         checkpoints=keeps_checkpoints(request),
+        capacity_kind=kind_asked_for(request),
         after=read.after,
         after_any=read.after_any,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),

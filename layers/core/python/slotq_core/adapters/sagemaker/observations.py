@@ -72,6 +72,9 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         running_since=_milliseconds(detail.get("TrainingStartTime")),
         verdict=ended.verdict if ended else Verdict.OK,
         max_runtime=bool(ended and ended.max_runtime),
+        max_wait=bool(ended and ended.max_wait),
+        interrupted=status == "InProgress" and secondary in _INTERRUPTED,
+        changed_at=_milliseconds(detail.get("LastModifiedTime")) or at,
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
         checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
@@ -100,6 +103,7 @@ _SECONDARY = frozenset(
         *("MaxRuntimeExceeded", "MaxWaitTimeExceeded"),
     }
 )
+_INTERRUPTED = frozenset({"Interrupted", "Restarting"})
 _TIMES = ("CreationTime", "TrainingStartTime", "TrainingEndTime", "LastModifiedTime")
 
 

@@ -84,14 +84,15 @@ CREATE: tuple[ErrorRow, ...] = (
         verdict=Verdict.BACK_OFF,
         source="ResourceLimitExceeded: The account-level service limit '<type> for training job "
         "usage' is N Instances, with current utilization of U Instances and a request delta of D "
-        "Instances; the same of 'Number of instances across all training jobs'",
+        "Instances; the same of '<type> for spot training job usage' and 'Number of instances "
+        "across all training jobs'. (A quota of what the attempt does not take is another quota)",
     ),
     ErrorRow(
         code="ResourceLimitExceeded",
         verdict=Verdict.OTHER_QUOTA,
-        source="ResourceLimitExceeded: The account-level service limit '<type> for spot training "
-        "job usage' is N Instances, … (or 'Number of instances across all processing jobs', and "
-        "any sentence that cannot be read)",
+        source="ResourceLimitExceeded: The account-level service limit 'Number of instances across "
+        "all processing jobs' is N Instances, … (or '<type> for training warm pool usage', and any "
+        "sentence that cannot be read)",
     ),
     ErrorRow(
         code=r"\w*CapacityError|InsufficientCapacity\w*",
@@ -195,6 +196,8 @@ class OutcomeRow:
     """Message if SageMaker gives no FailureReason."""
     max_runtime: bool = False
     """Whether the ending ends the job, whatever retries remain."""
+    max_wait: bool = False
+    """Whether spot instances did not come, or did not come back, in time."""
     source: str
 
 
@@ -227,8 +230,10 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
         max_runtime=True,
+        max_wait=True,
         message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
-        source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
+        source="SecondaryStatus MaxWaitTimeExceeded (managed spot training): the job's own end; in "
+        "a spot pool the job waits again",
     ),
     OutcomeRow(
         status="Stopped",

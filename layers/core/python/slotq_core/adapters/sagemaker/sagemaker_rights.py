@@ -18,9 +18,9 @@ the request.
 and a request delta of D Instances." Known names:
 
 `<type> for training job usage`                    training jobs on demand, of one instance type
+`<type> for spot training job usage`               training jobs on spot instances of that type
 `Number of instances across all training jobs`     all training jobs
-`<type> for spot training job usage`               other quotas, as is every other name
-`<type> for training warm pool usage`
+`<type> for training warm pool usage`              other quotas, as is every other name
 `Number of instances across all processing jobs`   the debugger's and the profiler's rules
 """
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 
-from slotq_core.model.pools import ServiceQuota
+from slotq_core.model.pools import CapacityKind, ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, LACKS
 from slotq_core.ports.training import CallResult, Verdict
 
@@ -77,7 +77,7 @@ def refusal(verdict: Verdict, *, code: str, text: str, head: str) -> CallResult:
     return CallResult(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")
 
 
-_OF_ONE_TYPE = r"(?P<type>\S+) for training job usage"
+_OF_ONE_TYPE = r"(?P<type>\S+) for (?P<spot>spot )?training job usage"
 _OF_ALL_TRAINING = r"(?P<all>(Total )?Number of instances across (all )?training jobs)"
 _SENTENCE = r"service limit '(?:{name})' is (?P<limit>\d{{1,9}}) Instances"
 
@@ -95,5 +95,6 @@ def quota_in(text: str) -> ServiceQuota | None:
     return ServiceQuota(
         limit=int(found["limit"]),
         instance_type=found["type"] or "",
+        capacity_kind=CapacityKind.SPOT if found["spot"] else CapacityKind.ON_DEMAND,
         all_training=found["all"] is not None,
     )

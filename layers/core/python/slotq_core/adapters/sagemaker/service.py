@@ -19,6 +19,7 @@ from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
+from slotq_core.model.pools import CapacityKind
 from slotq_core.names import (
     PROJECT_TAG,
     SUBMITTER_TAG,
@@ -35,7 +36,7 @@ from slotq_core.ports.training import (
     Request,
     Sighting,
     Verdict,
-    stopping_condition,
+    spot_terms,
 )
 from slotq_core.timestamps import to_datetime
 
@@ -274,6 +275,7 @@ class SageMakerTraining:
             ours=tags.get(QUEUE_TAG) == self._queue,
             instance_type=instance_type,
             instances=instances,
+            capacity_kind=_kind(found),
             first_seen=now,
         )
 
@@ -289,8 +291,8 @@ class SageMakerTraining:
 
 def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
     """Return an attempt's CreateTrainingJob request: the user's request with another name, the
-    pool's instance type, the queue's own tags and, after earlier attempts, the rest of the maximum
-    runtime."""
+    pool's instance type, bought as the pool is, the queue's own tags and, after earlier attempts,
+    the rest of the maximum runtime."""
     resources = dict(request["ResourceConfig"])
     if job.parts:
         pass  # Each group names the instance type of its pool.
@@ -301,6 +303,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         ]
     else:
         resources["InstanceType"] = attempt.instance_type
+    if attempt.capacity_kind is CapacityKind.SPOT:
+        resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
     ownership = {
         JOB_TAG: job.name,
         ATTEMPT_TAG: str(attempt.number),
@@ -316,7 +320,7 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         **request,
         "TrainingJobName": attempt.training_job,
         "ResourceConfig": resources,
-        **stopping_condition(request, job),
+        **spot_terms(request, job, attempt),
         "Tags": [
             *kept,
             *({"Key": key, "Value": value} for key, value in {**costs, **ownership}.items()),
@@ -329,6 +333,10 @@ def _cost_tags(job: Job) -> dict[str, str]:
     person has one value, whatever the sessions."""
     tags = {PROJECT_TAG: job.project, SUBMITTER_TAG: job.person or job.submitter}
     return {key: tag_value(value) for key, value in tags.items() if value}
+
+
+def _kind(found: Mapping[str, Any]) -> CapacityKind:
+    return CapacityKind.SPOT if found.get("EnableManagedSpotTraining") else CapacityKind.ON_DEMAND
 
 
 def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:

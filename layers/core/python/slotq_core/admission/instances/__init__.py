@@ -1,5 +1,6 @@
-"""What instances contain, and which jobs share one.
+"""What instances contain, how they are bought, and which jobs share one.
 
 instance_contents  GPUs, vCPUs and memory, for demands, pools and quotas
+capacity_kinds     on demand or spot: what requests ask for, and what pools offer
 nodes              jobs that ask for GPUs of a node: which may run there, and whose node it is
 """

@@ -16,12 +16,13 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, GpuBound, Restore
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import node_of_owner
-from slotq_core.model.pools import ServiceQuota
+from slotq_core.model.pools import CapacityKind, ServiceQuota
 from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.attempt_changes import AttemptChanges, Outcome, Wanted
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
+from slotq_core.policy.lifecycle.interruptions import interrupted, resumed
 from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
@@ -188,6 +189,11 @@ class Observing:
             begun = self._with_lost_stop(_as_begun(job, seen, at), news)
             ending = _ending(seen, job.attempt)
             return self.end(begun, ending, at, news.shown(), news, quota=seen.quota)
+        if job.attempt.interrupted_since is not None:
+            runs = seen.phase is Phase.RUNNING and not seen.interrupted
+            return _changed(job, resumed(job, min(seen.changed_at, now)) if runs else None)
+        if seen.interrupted and job.attempt.running_since is not None:
+            return _changed(job, interrupted(job, min(seen.changed_at, now)))
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             place = seen.checkpoints or job.attempt.checkpoints
             attempt = replace(
@@ -328,10 +334,16 @@ def shown_text(job: str, message: str, reads: Reads) -> str:
         return ""
 
 
+def _changed(job: Job, after: Job | None) -> Change | None:
+    return None if after is None else Change(before=job, after=after)
+
+
 def _as_begun(job: Job, seen: Observation, at: int) -> Job:
     """Return the job with the start of its running time. Events may be lost: then only the news of
     the end (`at`, ms) contains the start."""
     if job.attempt is None or job.attempt.running_since is not None or seen.running_since is None:
+        return job
+    if job.attempt.interrupted_since is not None:
         return job
     since = min(max(seen.running_since, job.attempt.admitted_at), at)
     return replace(job, attempt=replace(job.attempt, running_since=since))
@@ -356,6 +368,8 @@ def _ending(seen: Observation, attempt: Attempt) -> Ending:
             return Ending.COMPLETED
         case Phase.STOPPED:
             return Ending.STOPPED
+    if seen.max_wait and attempt.capacity_kind is CapacityKind.SPOT:
+        return Ending.NO_CAPACITY
     if seen.max_runtime:
         return Ending.MAX_RUNTIME
     if seen.shared_fault:

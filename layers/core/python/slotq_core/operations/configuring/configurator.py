@@ -30,9 +30,11 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.operations.configuring.advice import check_reach
 from slotq_core.operations.configuring.jobs_in_need import (
+    check_kinds,
     check_pools,
     check_projects,
     living_jobs,
+    of_another_kind,
 )
 from slotq_core.operations.configuring.moving import Mover
 from slotq_core.policy.lifecycle.pool_health import forgotten
@@ -289,15 +291,17 @@ class Configurator:
         )
 
     def _check_jobs(self, now: Settings, after: Settings, moved: tuple[str, str] | None) -> None:
-        """Look at all jobs if a pool or a project goes."""
+        """Look at all jobs if a pool or a project goes, or a pool is bought in another way."""
         rest = {pool.name for pool in after.pools}
         pools = [pool for pool in now.pools if pool.name not in rest]
         projects = {project.name for project in now.sharing.projects}
         projects -= {project.name for project in after.sharing.projects} | set(moved or ())
-        if pools or projects:
+        turned = of_another_kind(now.pools, after.pools)
+        if pools or projects or turned:
             world = self._store.worlds.load_all(self._clock.now())
             jobs = living_jobs(self._store.jobs, world)
             check_projects(projects, jobs)
+            check_kinds(turned, jobs)
             if pools:
                 check_pools(pools, rest, jobs, world)
 

@@ -1,4 +1,5 @@
-"""Jobs that keep a pool or a project from being removed."""
+"""Jobs that keep a pool or a project from being removed, and a pool from being bought in another
+way."""
 
 from __future__ import annotations
 
@@ -28,12 +29,39 @@ def living_jobs(jobs: StoredJobs, world: World) -> list[Job]:
 
 
 def check_removal(store: Store, before: Sequence[Pool], after: Sequence[Pool], now: int) -> None:
-    """Raises PoolInUse for a change of the pools that removes one that jobs need. Reads all jobs if
-    a pool goes."""
+    """Raises PoolInUse for a change of the pools that removes one that jobs need, or turns it to
+    another kind. Reads all jobs only then."""
     rest = {pool.name for pool in after}
-    if removed := [pool for pool in before if pool.name not in rest]:
+    removed = [pool for pool in before if pool.name not in rest]
+    turned = of_another_kind(before, after)
+    if removed or turned:
         world = store.worlds.load_all(now)
-        check_pools(removed, rest, living_jobs(store.jobs, world), world)
+        jobs = living_jobs(store.jobs, world)
+        check_kinds(turned, jobs)
+        check_pools(removed, rest, jobs, world)
+
+
+def of_another_kind(before: Iterable[Pool], after: Iterable[Pool]) -> list[Pool]:
+    """Return the pools after a change that turns them from on demand to spot, or back."""
+    kinds = {pool.name: pool.capacity_kind for pool in before}
+    return [
+        pool for pool in after if kinds.get(pool.name, pool.capacity_kind) is not pool.capacity_kind
+    ]
+
+
+def check_kinds(turned: Iterable[Pool], jobs: Iterable[Job]) -> None:
+    """Raises PoolInUse if a living job accepts one of these pools: it was admitted under the rules
+    of the other kind."""
+    living = list(jobs)
+    for pool in turned:
+        if accepting := [job for job in living if pool.name in job.pools]:
+            number = len(accepting)
+            verb = "1 job accepts" if number == 1 else f"{number} jobs accept"
+            raise PoolInUse(
+                f"pool {pool.name} cannot become {pool.capacity_kind}: {verb} it as it is "
+                f"({_named(accepting)}); add another pool, or move or cancel them first",
+                field="capacity_kind",
+            )
 
 
 def check_pools(removed: Sequence[Pool], rest: set[str], jobs: Iterable[Job], world: World) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from slotq_core.admission.caller_limits import check_class, check_priority
 from slotq_core.admission.checkpoints import assured, provided
+from slotq_core.admission.instances.capacity_kinds import as_accepted
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -198,6 +199,8 @@ class Changes:
                 check_amended(revision.request, revision.before, revision.after, project)
             rights = rights_of(configuration.sharing, job.person)
             submitted = _as_submitted_now(revision.after, job, configuration.pools, project)
+            if revision.after.pools == revision.before.pools:
+                submitted = as_accepted(submitted, job, configuration.pools)
             admitted = admit(
                 submitted,
                 usable_pools(submitted, configuration.pools, project),

@@ -9,7 +9,8 @@ Nothing is evicted for a job that lacks a right: the job might not start even th
 slots that are free.
 
 What one quota refuses concerns what that quota names: a pool backs off, and learns its size, only
-from the quota of its own instance type for training jobs; every pool backs off after a refusal by
+from the quota of its own instance type for training jobs, on demand or as spot, as the pool is
+bought; every pool backs off after a refusal by
 the quota of all training jobs. Any other quota concerns the job alone: it waits for its other pools
 and, once all have refused it, backs off. No other job pays for that: until SageMaker accepts the
 job, or `NO_EVICTION_FOR` is over, the job takes only free slots where it was refused.
@@ -160,7 +161,8 @@ def is_of_the_job(quota: ServiceQuota | None, attempt: Attempt) -> bool:
     quota, so the caller's verdict applies."""
     if quota is None or quota.all_training:
         return False
-    return quota.instance_type not in _types(attempt)
+    other_kind = quota.capacity_kind is not attempt.capacity_kind
+    return other_kind or quota.instance_type not in _types(attempt)
 
 
 def pools_concerned(
@@ -177,8 +179,9 @@ def pools_concerned(
 
 def limit_of(pool: Pool, quota: ServiceQuota | None) -> int | None:
     """The slots that a refusal allows the pool; None: it says nothing about the pool's size."""
-    own = quota is not None and quota.instance_type == pool.instance_type
-    return quota.limit if quota and own else None
+    if quota is None or quota.instance_type != pool.instance_type:
+        return None
+    return quota.limit if quota.capacity_kind is pool.capacity_kind else None
 
 
 def takes_only_free_slots(job: Job, pool: str, now: int) -> bool:

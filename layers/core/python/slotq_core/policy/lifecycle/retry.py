@@ -24,6 +24,7 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCaus
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.interruptions import at_its_end
 from slotq_core.policy.lifecycle.suspend import BY_ITS_SCRIPT, after_release
 from slotq_core.timestamps import FAR_OFF, iso
 
@@ -91,6 +92,8 @@ def after_end(
     `OTHER_QUOTA`, if known."""
     assert job.attempt is not None
     at = max(at, job.attempt.admitted_at)  # A handler whose clock was ahead may have started it.
+    job = at_its_end(job, at)
+    assert job.attempt is not None
     outcome = _outcome(ending, job.attempt)
     message = _head(message or _without_message(job, outcome))
     attempt = copied(job.attempt, ended_at=at, outcome=outcome, message=message)

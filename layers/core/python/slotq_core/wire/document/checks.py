@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from slotq_core.model.pools import CapacityKind
 from slotq_core.wire.document import time_sharing
 from slotq_core.wire.document.faults import DocumentFault, Loc, unknown
 from slotq_core.wire.document.models import by_pool, scopes
@@ -17,7 +18,7 @@ from slotq_core.wire.document.sections import (
     PoolSection,
     ProjectSection,
 )
-from slotq_core.wire.pool_definition import clashes
+from slotq_core.wire.pool_definition import NO_SPOT_NODES, clashes
 from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
@@ -83,6 +84,12 @@ def a_name_has_one_meaning(document: Shared) -> Iterator[DocumentFault]:
     places = {pool.name: place for place, pool in enumerate(document.pools)}
     for clash in clashes(document.pools):
         yield DocumentFault(("pools", places[clash.pool], "properties", clash.name), str(clash))
+
+
+def spot_pools_have_no_nodes(document: Shared) -> Iterator[DocumentFault]:
+    for place, pool in enumerate(document.pools):
+        if pool.nodes is not None and pool.capacity_kind is CapacityKind.SPOT:
+            yield DocumentFault(("pools", place, "nodes"), NO_SPOT_NODES)
 
 
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
@@ -167,6 +174,7 @@ CHECKS: tuple[Check, ...] = (
     projects_are_of_departments,
     project_pools_exist,
     a_name_has_one_meaning,
+    spot_pools_have_no_nodes,
     requests_agree,
     quotas_are_of_one_kind,
     weights_are_of_shared_resources,

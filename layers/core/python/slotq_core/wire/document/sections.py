@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices import Digest, JobEvent
-from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
+from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.base import BaseModel
@@ -111,6 +111,9 @@ class PoolSection(Section):
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
+    """How the instances are bought."""
+    spot_wait: Duration = 0
     suspend_grace: Grace = 0
     stall_after: Period | None = None
     on_stall: OnStall = OnStall.WARN

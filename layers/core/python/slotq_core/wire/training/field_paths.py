@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from slotq_core.model.pools import CapacityKind
+
 if (
     TYPE_CHECKING
 ):  # The event path has no use for SageMaker's structure, unless a project has rules.
@@ -31,6 +33,14 @@ def value_at(request: Mapping[str, Any], path: str) -> Any:
 def keeps_checkpoints(request: Mapping[str, Any]) -> bool:
     """Whether SageMaker keeps the checkpoints of the request's job."""
     return value_at(request, "CheckpointConfig.S3Uri") is not MISSING
+
+
+def kind_asked_for(request: Mapping[str, Any]) -> CapacityKind | None:
+    """How the request wants its instances bought; None: it does not say."""
+    asked = value_at(request, "EnableManagedSpotTraining")
+    if asked is True:
+        return CapacityKind.SPOT
+    return CapacityKind.ON_DEMAND if asked is False else None
 
 
 def with_value(request: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
+from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.timestamps import from_iso, iso, milliseconds, seconds
 from slotq_core.wire.base import BaseModel
 
@@ -38,6 +38,7 @@ _ENUMS = (
     CheckpointRule,
     OnStall,
     PoolState,
+    CapacityKind,
 )
 
 _AS_IT_IS = _Form(lambda value: value, lambda value: value)

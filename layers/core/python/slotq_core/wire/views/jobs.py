@@ -66,6 +66,11 @@ class AttemptView(BaseModel):
     instance_type: str
     admitted_at: str
     running_since: str | None = None
+    interruptions: int = 0
+    """How often SageMaker has taken spot instances back; `running_since` is later by the time that
+    it took until the attempt ran again."""
+    interrupted_since: str | None = None
+    """Since when it has been interrupted; None: it is not."""
     ended_at: str | None = None
     outcome: str | None = None
     message: str = ""

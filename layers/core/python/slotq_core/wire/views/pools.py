@@ -102,6 +102,10 @@ class PoolSettingsView(BaseModel):
     """How long a job runs before it yields to another user's; None: no time slices."""
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
+    capacity_kind: str = "on_demand"
+    """How the instances are bought: `on_demand`, or `spot`."""
+    spot_wait: int = 0
+    """How long a job of a spot pool may wait for instances beyond its longest runtime."""
     suspend_grace: int = 0
     """How long a script is asked to release its slots before the job is stopped."""
     stall_after: int | None = None

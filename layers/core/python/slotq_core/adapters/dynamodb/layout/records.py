@@ -27,6 +27,7 @@ from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import (
+    CapacityKind,
     CheckpointRule,
     FailedNodes,
     MissingRight,
@@ -91,6 +92,7 @@ _ENUMS = (
     OnStall,
     PoolState,
     NodeState,
+    CapacityKind,
 )
 
 

@@ -1,0 +1,136 @@
+"""How a job's instances are bought: what its request asks for, and what its pools offer.
+
+A request that asks for spot instances means the spot pools of its type, any other the pools on
+demand. Pools that the tag `slotq:pools` names, or the project, may be of either kind where the
+request leaves the question open; the attempt then runs as its pool is bought.
+
+In a queue without spot pools a request for spot instances runs as it is, in a pool on demand, with
+a warning. From version 0.4 on it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.jobs import Job, Submission
+from slotq_core.model.pools import CapacityKind, Pool
+from slotq_core.names import POOLS_TAG
+
+FIELD = "EnableManagedSpotTraining"
+_IN_WORDS = {CapacityKind.ON_DEMAND: "on demand", CapacityKind.SPOT: "spot"}
+_LISTED = 12
+"""The most pools in a message."""
+
+
+def any_spot(pools: Iterable[Pool]) -> bool:
+    return any(pool.capacity_kind is CapacityKind.SPOT for pool in pools)
+
+
+def check_named(submission: Submission, named: Sequence[Pool], every: Sequence[Pool]) -> None:
+    """Check the pools that the submission names: they do not contradict its request, and those of a
+    job over several pools are of one kind. `every`: the queue's pools. Raises InvalidRequest."""
+    if submission.parts and len({pool.capacity_kind for pool in named}) > 1:
+        raise InvalidRequest(
+            f"the job runs in several pools at once, and these are not bought alike: "
+            f"{_listed(named)}; a training job is spot in all of them or in none",
+            field="Tags",
+        )
+    if submission.plan and any_spot(named):
+        raise InvalidRequest(
+            f"the request names a training plan, and the tag '{POOLS_TAG}' the spot pools "
+            f"{_listed(_of_kind(CapacityKind.SPOT, named))}: a plan's capacity is no spot capacity",
+            field="Tags",
+        )
+    if submission.capacity_kind is None or not any_spot(every):
+        return
+    others = [pool for pool in named if pool.capacity_kind is not submission.capacity_kind]
+    if others:
+        raise InvalidRequest(
+            f"{_asked(submission.capacity_kind)}, and the tag '{POOLS_TAG}' names "
+            f"{_listed(others)}: leave {FIELD} out, and each pool decides, or name pools that are "
+            f"{_IN_WORDS[submission.capacity_kind]}{_fitting(submission, every)}",
+            field="Tags",
+        )
+
+
+def offered(
+    submission: Submission, pools: Sequence[Pool], every: Sequence[Pool], *, by_default: bool
+) -> list[Pool]:
+    """The pools that a submission means which names none, among the `pools` of its instance type.
+    `by_default`: its project names them. `every`: the queue's. Raises InvalidRequest if none is
+    left, with those that would do."""
+    kind = submission.capacity_kind
+    if not any_spot(every) or (by_default and kind is None):
+        return [*pools]
+    kind = kind or CapacityKind.ON_DEMAND
+    found = _of_kind(kind, pools)
+    if not found:
+        raise InvalidRequest(_nowhere(submission, kind, pools, every), field=FIELD)
+    return found
+
+
+def meant(submission: Submission, pools: Sequence[Pool], *, named: bool) -> list[Pool]:
+    """The pools among which a job of several instance types finds one for each. `named`: the
+    submission or its project names them."""
+    kind = submission.capacity_kind or (None if named else CapacityKind.ON_DEMAND)
+    if kind is None or not any_spot(pools):
+        return [*pools]
+    return _of_kind(kind, pools)
+
+
+def as_accepted(submission: Submission, job: Job, pools: Iterable[Pool]) -> Submission:
+    """A changed submission that names the same pools as before. A request for spot instances that
+    was accepted in pools on demand, when the queue had no others, stays accepted there."""
+    own = [pool for pool in pools if pool.name in job.pools]
+    if submission.capacity_kind is not CapacityKind.SPOT or any_spot(own):
+        return submission
+    return replace(submission, capacity_kind=None)
+
+
+def warning(submission: Submission, job: Job, pools: Sequence[Pool]) -> tuple[str, ...]:
+    """The warning of a request for spot instances in a queue without spot pools."""
+    if submission.capacity_kind is not CapacityKind.SPOT or any_spot(pools):
+        return ()
+    said = f"no pool here is spot, so {job.name} waits for spot instances in slots on demand"
+    return (f"{FIELD}: {said}; from version 0.4 on such a request is refused",)
+
+
+def _nowhere(
+    submission: Submission, kind: CapacityKind, pools: Sequence[Pool], every: Sequence[Pool]
+) -> str:
+    if kind is CapacityKind.SPOT:
+        fitting = _fitting(submission, every)
+        others = "" if fitting else f"; the spot pools are {_listed(_of_kind(kind, every))}"
+        return (
+            f"{_asked(kind)}, and no spot pool has instance type '{submission.instance_type}'"
+            f"{fitting}{others}"
+        )
+    return (
+        f"no pool on demand has instance type '{submission.instance_type}', and the request does "
+        f"not ask for spot instances: set {FIELD} to true, or name the pool in the tag "
+        f"'{POOLS_TAG}': {_listed(pools)}"
+    )
+
+
+def _asked(kind: CapacityKind) -> str:
+    if kind is CapacityKind.SPOT:
+        return f"the request asks for spot instances ({FIELD})"
+    return f"the request asks for no spot instances ({FIELD} is false)"
+
+
+def _fitting(submission: Submission, every: Iterable[Pool]) -> str:
+    kind = submission.capacity_kind
+    found = [pool for pool in every if pool.instance_type == submission.instance_type]
+    fitting = _of_kind(kind, found) if kind else []
+    return f": {_listed(fitting)}" if fitting else ""
+
+
+def _of_kind(kind: CapacityKind, pools: Iterable[Pool]) -> list[Pool]:
+    return [pool for pool in pools if pool.capacity_kind is kind]
+
+
+def _listed(pools: Sequence[Pool]) -> str:
+    shown = [f"{p.name} ({p.instance_type}, {_IN_WORDS[p.capacity_kind]})" for p in pools[:_LISTED]]
+    return ", ".join(shown) + (" …" if len(pools) > _LISTED else "")

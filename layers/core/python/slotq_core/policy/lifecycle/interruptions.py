@@ -1,0 +1,59 @@
+"""Interruptions of a running attempt: SageMaker takes its spot instances back, and the training job
+goes on with others.
+
+The attempt keeps its slots. The time until it runs again is no running time: for demotion, time
+slices, silence and use it is as if the attempt had begun so much later.
+"""
+
+from __future__ import annotations
+
+from slotq_core.lifecycle import copied
+from slotq_core.model.jobs import Job, JobState
+
+INTERRUPTED = "SageMaker has interrupted it, and goes on with it when there are instances again"
+
+
+def interrupted(job: Job, at: int) -> Job | None:
+    """The running job after an interruption at `at` (ms); None if that is no news."""
+    attempt = job.attempt
+    if job.state is not JobState.RUNNING or attempt is None or attempt.running_since is None:
+        return None
+    if at <= (attempt.resumed_at or attempt.running_since):
+        return None
+    waits = copied(
+        attempt,
+        running_since=None,
+        interrupted_since=at,
+        ran_before=at - attempt.running_since,
+        interruptions=attempt.interruptions + 1,
+        silent_since=None,
+        stalled_at=None,
+    )
+    return copied(job, attempt=waits, message=INTERRUPTED)
+
+
+def resumed(job: Job, at: int) -> Job | None:
+    """The job after its attempt runs again from `at` (ms) on; None if that is no news."""
+    attempt = job.attempt
+    if attempt is None or attempt.interrupted_since is None or at <= attempt.interrupted_since:
+        return None
+    runs = copied(
+        attempt,
+        running_since=at - attempt.ran_before,
+        resumed_at=at,
+        interrupted_since=None,
+        ran_before=0,
+    )
+    return copied(job, attempt=runs, message="" if job.message == INTERRUPTED else job.message)
+
+
+def at_its_end(job: Job, at: int) -> Job:
+    """The job whose attempt ends at `at` (ms): an interrupted one has run until it was
+    interrupted."""
+    attempt = job.attempt
+    if attempt is None or attempt.interrupted_since is None:
+        return job
+    ran = copied(
+        attempt, running_since=at - attempt.ran_before, interrupted_since=None, ran_before=0
+    )
+    return copied(job, attempt=ran)
