@@ -163,6 +163,7 @@ def test_a_job_whose_node_is_not_ready_waits_with_a_claim_and_starts_there():
     attempt = world.job("job1").attempt
     assert (attempt.node, attempt.node_generation) == ("node-1", world.node().generation)
     assert attempt.gpu_ids == (0,)
+    assert attempt.node_training_job == world.node().training_job
     assert world.used() == Demand(slots=1), "the node holds the slot"
 
 

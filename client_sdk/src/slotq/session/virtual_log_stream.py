@@ -4,7 +4,7 @@ Each attempt has its own log streams, named after its training job. For a job of
 DescribeLogStreams shows virtual streams instead, one for each host: `<job>/algo-1-slotq`. A virtual
 stream gives the lines of the first attempt, then those of the next. Between the attempts, the
 stream of the first host also reports the job's status: the place in the line and the reason, the
-cause of an eviction, the outcome.
+cause of an eviction, the outcome. The lines of an attempt that its node printed follow its own.
 
 Nothing is stored here: the token of each page holds the reader's position.
 """
@@ -26,6 +26,7 @@ from botocore.exceptions import ClientError
 
 from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs.follow import ending, news_since, status_line
+from slotq.jobs.job_logs import LogSource, in_stream_of_node, may_be_on_node
 from slotq.jobs.notices import Output
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.training_calls import TrainingCalls
@@ -50,6 +51,8 @@ class StreamPosition:
     """Number of the attempt being read, from 1."""
     token: str = ""
     """CloudWatch's token in the stream of that attempt."""
+    node_token: str = ""
+    """The same in the stream of the attempt's node."""
     said: int = 0
     """Checksum of the last status that the stream reported."""
     evictions: int = 0
@@ -133,16 +136,15 @@ class VirtualLogs:
         """The next lines of the current attempt, or, once it has no more, of the next one."""
         attempts = {attempt.number: attempt for attempt in job.attempts}
         while (attempt := attempts.get(at.attempt)) is not None:
-            page = self._real_page(attempt, host, at.token)
-            read_on = page["nextForwardToken"] != at.token
-            at = replace(at, token=page["nextForwardToken"])
-            if page["events"]:
-                return page["events"], at
-            if read_on:
+            before = at
+            events, at = self._real_page(attempt, host, at)
+            if events:
+                return events, at
+            if at != before:
                 continue
             if at.attempt + 1 not in attempts:
                 break
-            at = replace(at, attempt=at.attempt + 1, token="")  # a page's # nosec B106
+            at = replace(at, attempt=at.attempt + 1, token="", node_token="")  # pages' # nosec B106
             evictions = sum(
                 earlier.outcome == "evicted" for earlier in job.attempts[: at.attempt - 1]
             )
@@ -151,23 +153,44 @@ class VirtualLogs:
                 return [self._event(job, line)], replace(at, evictions=evictions)
         return [], at
 
-    def _real_page(self, attempt: AttemptView, host: str, token: str) -> Mapping[str, Any]:
-        nothing = {"events": [], "nextForwardToken": token}
+    def _real_page(
+        self, attempt: AttemptView, host: str, at: StreamPosition
+    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
+        """The next lines of the attempt, from its own stream, then from its node's."""
         if attempt.running_since is None:
-            return nothing
+            return [], at
         with untouched():
             try:
                 stream = self._real_stream(attempt.training_job, host)
-                if stream is None:
-                    return nothing
-                where = {"nextToken": token} if token else {}
-                page: Mapping[str, Any] = self._client().get_log_events(
-                    logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **where
-                )
+                if stream is not None:
+                    page = self._read_page(LogSource(stream=stream), at.token)
+                    if page["events"] or page["nextForwardToken"] != at.token:
+                        return page["events"], replace(at, token=page["nextForwardToken"])
+                if host == _FIRST and may_be_on_node(attempt, has_stream=stream is not None):
+                    return self._page_on_node(attempt, at)
             except ClientError as error:
-                if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                    return nothing
-                raise
+                if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                    raise
+        return [], at
+
+    def _page_on_node(
+        self, attempt: AttemptView, at: StreamPosition
+    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
+        stream = self._real_stream(attempt.node_training_job, host=_FIRST)
+        if stream is None:
+            return [], at
+        source = in_stream_of_node(stream, attempt)
+        page = self._read_page(source, at.node_token)
+        events = source.events(page)
+        if not events and source.is_past(page):
+            return [], at
+        return [*events], replace(at, node_token=page["nextForwardToken"])
+
+    def _read_page(self, source: LogSource, token: str) -> Mapping[str, Any]:
+        where = {"nextToken": token} if token else {}
+        page: Mapping[str, Any] = self._client().get_log_events(
+            **source.place, startFromHead=True, **where
+        )
         return page
 
     def _real_stream(self, training_job: str, host: str) -> str | None:

@@ -137,6 +137,9 @@ class Attempt:
     """The node that runs the attempt; empty: the attempt has instances of its own."""
     node_generation: int = 0
     """The generation of that node."""
+    node_training_job: str = ""
+    """The node's own training job. Its log has the attempt's lines where the node does not reach
+    CloudWatch Logs. Empty: no node, or the attempt is older than this field."""
     gpu_ids: tuple[int, ...] = ()
     """The node's GPUs that the attempt holds, by index from 0, in order."""
     gpu_part: Gpus = 0

@@ -109,6 +109,7 @@ def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
         after.attempt,
         node=start.node.name,
         node_generation=start.node.generation,
+        node_training_job=start.node.training_job,
         gpu_ids=start.gpu_ids,
         gpu_part=job.gpus % WHOLE,
         node_gpus=start.node.contents["gpus"] or gpus_of(pools[start.pool]),

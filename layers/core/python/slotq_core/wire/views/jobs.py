@@ -57,6 +57,10 @@ class AttemptView(BaseModel):
     pool: str
     node: str = ""
     """The node that it ran on; empty: on whole instances."""
+    node_training_job: str = ""
+    """The node's own training job. Its log has the attempt's lines where the node does not reach
+    CloudWatch Logs, each after the attempt's `training_job` in brackets. Empty: no node, or not
+    recorded."""
     gpu_ids: list[int] = Field(default=[])
     """The GPUs of the node that it had, by their indexes."""
     gpu_part: int | float = 0
