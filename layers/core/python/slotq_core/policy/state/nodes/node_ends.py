@@ -16,7 +16,7 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
-from slotq_core.policy.state.nodes.node_jobs import is_kept, occupied
+from slotq_core.policy.state.nodes.node_jobs import NodeName, leaving, occupied
 from slotq_core.policy.state.nodes.node_room import NodeRoom, claim_to
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -25,17 +25,20 @@ from slotq_core.policy.state.pool_room import PoolRoom
 def nodes_end(snapshot: Snapshot, now: int) -> Iterator[int]:
     """When (ms) nodes end if nothing else happens."""
     pools = {pool.name: pool for pool in snapshot.pools}
-    for found in occupied(snapshot).values():
+    nodes = occupied(snapshot)
+    leave = leaving(snapshot, nodes)
+    for found in nodes.values():
         if found.node.state in {NodeState.STARTING, NodeState.READY}:
-            kept = _kept_until(found.node, pools[found.node.pool]) if found.empty else None
+            kept = _kept_until(found.node, pools, leave) if found.empty else None
             yield from (at for at in (kept, found.node.leaves_at) if at is not None and at > now)
 
 
 def idle_ends(snapshot: Snapshot, now: int) -> tuple[EndNode, ...]:
     """The ends of nodes where no job waits."""
     pools = {pool.name: pool for pool in snapshot.pools}
-    found = [(each.node, each.empty) for _, each in sorted(occupied(snapshot).items())]
-    return tuple(_ends(found, pools, now))
+    nodes = occupied(snapshot)
+    found = [(each.node, each.empty) for _, each in sorted(nodes.items())]
+    return tuple(_ends(found, pools, leaving(snapshot, nodes), now))
 
 
 def with_nodes(
@@ -57,7 +60,7 @@ def with_nodes(
         if room.node and key not in gone
     )
     pools = {name: room.pool for name, room in rooms.items()}
-    return [*said, *needed, *_ends(others, pools, now)]
+    return [*said, *needed, *_ends(others, pools, nodes.leaving, now)]
 
 
 def _said(decision: Decision, nodes: Nodes, now: int) -> Decision:
@@ -92,13 +95,16 @@ def _is_spare(room: NodeRoom) -> bool:
 
 
 def _ends(
-    nodes: Iterable[tuple[Node, bool]], pools: Mapping[str, Pool], now: int
+    nodes: Iterable[tuple[Node, bool]],
+    pools: Mapping[str, Pool],
+    leave: frozenset[NodeName],
+    now: int,
 ) -> Iterator[EndNode]:
     """The ends that follow from the clock and the pools. Each node says whether it is empty."""
     for node, empty in nodes:
         if node.state not in {NodeState.STARTING, NodeState.READY}:
             continue
-        kept = _kept_until(node, pools[node.pool])
+        kept = _kept_until(node, pools, leave)
         if node.leaves_at is not None and node.leaves_at <= now:
             yield EndNode(node=node, cause=NodeEnd.LONGEST_RUNTIME)
         elif empty and kept is None:
@@ -107,11 +113,12 @@ def _ends(
             yield EndNode(node=node, cause=NodeEnd.KEEP_OVER)
 
 
-def _kept_until(node: Node, pool: Pool) -> int | None:
+def _kept_until(node: Node, pools: Mapping[str, Pool], leave: frozenset[NodeName]) -> int | None:
     """Until when (ms) the pool keeps the node without jobs; None: no longer."""
-    if pool.nodes is None or not is_kept(node, pool):
+    rules = pools[node.pool].nodes
+    if rules is None or (node.pool, node.name) in leave:
         return None
-    return _idle_since(node) + pool.nodes.keep
+    return _idle_since(node) + rules.keep
 
 
 def _idle_since(node: Node) -> int:

@@ -9,7 +9,7 @@ See docs/policy-decisions.md#nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
@@ -172,9 +172,51 @@ def with_nodes_as_jobs(
     return copied(snapshot, active=(*others, *shown.values())), shown
 
 
-def is_kept(node: Node, pool: Pool) -> bool:
-    """Whether the pool still keeps nodes, and of this instance type."""
+def leaving(snapshot: Snapshot, nodes: Mapping[NodeName, Occupied]) -> frozenset[NodeName]:
+    """The nodes that take no job any more and end with their last one: their pool keeps none, none
+    of this instance type, or has shrunk below its use."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    gone = frozenset(key for key, found in nodes.items() if not _is_kept(found.node, pools[key[0]]))
+    return gone | frozenset(_beyond_capacity(snapshot, nodes, gone))
+
+
+def _is_kept(node: Node, pool: Pool) -> bool:
     return pool.nodes is not None and node.instance_type in {"", pool.instance_type}
+
+
+def _beyond_capacity(
+    snapshot: Snapshot, nodes: Mapping[NodeName, Occupied], gone: frozenset[NodeName]
+) -> Iterator[NodeName]:
+    """The nodes beyond what their pools have: as many as are too many besides those that end
+    anyway. The emptiest first, of equal ones the latest by name; a node that someone waits for only
+    after all others, so that no job is evicted in vain."""
+    excess = {
+        pool.name: -(pool.capacity.slots - pool.foreign.slots)
+        for pool in snapshot.pools
+        if pool.nodes is not None
+    }
+    for job in snapshot.active:
+        if job.state is JobState.STOPPING or job.attempt is None or job.attempt.node:
+            continue
+        if job.attempt.pool in excess:
+            excess[job.attempt.pool] += job.demand.slots
+    able: dict[str, list[NodeName]] = {}
+    for key, found in nodes.items():
+        if key not in gone and found.node.state in {NodeState.STARTING, NodeState.READY}:
+            able.setdefault(key[0], []).append(key)
+    for pool, names in able.items():
+        many = excess[pool] + len(names)
+        if many > 0:
+            latest_first = sorted(names, reverse=True)
+            yield from sorted(latest_first, key=lambda key: _use(nodes[key]))[:many]
+
+
+def _use(found: Occupied) -> tuple[bool, Gpus]:
+    """How much a node is in use: whether someone waits for it, and what its jobs hold."""
+    is_awaited = bool(found.claimants) and found.node.state is NodeState.READY
+    held = (job.attempt.gpus_held.values() for job in found.jobs if job.attempt)
+    claimed = (job.gpus for job in found.claimants)
+    return is_awaited, sum(map(sum, held)) + sum(claimed)
 
 
 def slot_of(pool: Pool) -> Demand:

@@ -32,7 +32,7 @@ from slotq_core.policy.state.nodes.node_jobs import (
     Occupied,
     StandIns,
     for_one_person,
-    is_kept,
+    leaving,
     occupied,
     with_nodes_as_jobs,
 )
@@ -59,6 +59,8 @@ class Nodes:
         pools = {pool.name: pool for pool in snapshot.pools}
         self.pools = {pool.name: pool for pool in snapshot.pools if pool.nodes is not None}
         self.found = occupied(snapshot)
+        self.leaving = leaving(snapshot, self.found)
+        """The nodes that end with their last job."""
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self.members = GangMembers(gangs, self.found.values(), pools, self._minima, now)
         self.as_seen, self.as_jobs = with_nodes_as_jobs(
@@ -243,7 +245,7 @@ class Nodes:
             room.entrance.lasts_for = node.leaves_at - self._now
             began = node.running_since or node.started_at
             room.entrance.lasts_in_all = node.leaves_at - began
-        room.closed = room.closed or leaves or not is_kept(node, pool)
+        room.closed = room.closed or leaves or (node.pool, node.name) in self.leaving
         return room
 
     def _candidates(self, found: Occupied, pool: Pool) -> list[Candidate]:
