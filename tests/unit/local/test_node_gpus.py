@@ -10,6 +10,11 @@ import pytest
 
 from slotq.local.container.node import NodeGpus, is_node
 from slotq.local.container.transfer import JobInputError
+from slotq_core.adapters.nodes import documents
+from slotq_core.adapters.sagemaker.node_requests import node_request
+from slotq_core.adapters.sagemaker.service import create_request
+from slotq_core.model.pools import NodeRules
+from tests.unit.sagemaker import adapter_world, test_create_node
 
 
 def request(kind: str = "ml.g5.12xlarge", **environment: str) -> dict[str, Any]:
@@ -26,10 +31,28 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tool
 
 
-def test_a_node_is_a_training_job_with_a_nodes_name() -> None:
-    assert is_node(request(SLOTQ_NODE="one"))
-    assert not is_node(request(SLOTQ_ATTEMPT="1"))
+def launched(secret: str) -> dict[str, Any]:
+    """The request of a node's training job."""
+    rules, asked = NodeRules(gpus=4), adapter_world.request()
+    of_queue = test_create_node.node(token=secret)
+    launch = documents.launched(of_queue, rules, bucket="b", route="", lease=60)
+    return node_request(asked, of_queue, launch, instance_type="ml.g5.12xlarge", queue="mine")
+
+
+def test_a_node_is_what_the_queue_starts_as_one() -> None:
+    assert is_node(launched("secret"))
     assert not is_node({"ResourceConfig": {}})
+
+
+def test_no_users_job_is_a_node_whatever_it_asks_for() -> None:
+    """Not even with the variables and the tags of a node that runs."""
+    real = launched("secret")
+    asked = adapter_world.request(Environment=real["Environment"], Tags=real["Tags"])
+    job, attempt = adapter_world.job(), adapter_world.attempt()
+    assert not is_node(create_request(asked, job, attempt, queue="mine"))
+    of_attempt = {**real["Environment"], "SLOTQ_NODE_TOKEN": attempt.token}
+    asked = adapter_world.request(Environment=of_attempt, Tags=real["Tags"])
+    assert not is_node(create_request(asked, job, attempt, queue="mine"))
 
 
 def test_what_the_queue_says_counts_most(machine: Path) -> None:

@@ -16,10 +16,12 @@ from typing import Any
 
 from slotq.local.container.transfer import JobInputError
 from slotq.local.container.workdir import Host
+from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
+from slotq_core.names import token_in_tags
 from slotq_core.wire.training.instance_types import CONTENTS
 
-NAME = "SLOTQ_NODE"
-"""Environment variable of a request: the node's name."""
+_TOKEN = "SLOTQ_NODE_TOKEN"  # noqa: S105 - a variable's name, not a secret # nosec B105
+"""Environment variable of a node's request: its token."""
 _GPUS = "SLOTQ_NODE_GPUS"
 _NVIDIA_SMI = ("nvidia-smi", "--query-gpu=index", "--format=csv,noheader")
 _PATIENCE = 60.0
@@ -28,7 +30,12 @@ _PRETENDED_MIB = 16 * 1024
 
 
 def is_node(request: Mapping[str, Any]) -> bool:
-    return NAME in (request.get("Environment") or {})
+    """Whether this is a node of the queue: its tags have the hash of the token in its environment.
+    The queue alone sets this tag, and on a user's job it is that of the attempt, whatever variables
+    the user sets."""
+    token = (request.get("Environment") or {}).get(_TOKEN)
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+    return bool(token) and tags.get(TOKEN_TAG) == token_in_tags(str(token))
 
 
 class NodeGpus:
