@@ -86,6 +86,14 @@ def test_what_makes_which_rules(nodes: Any, rules: NodeRules | None) -> None:
         ({"vpc": {"security_groups": ["sg"] * 6}}, "nodes.vpc.security_groups", "at most 5"),
         ({"gpu_ids": ["0", "1"]}, "nodes.gpu_ids", "names 2 GPUs, and each node has 8"),
         ({"gpu_ids": ["0,1"]}, "nodes.gpu_ids", "CUDA_VISIBLE_DEVICES"),
+        (
+            {"gpu_ids": ["pretend:1000000"]},
+            "nodes.gpu_ids",
+            "names 1000000 GPUs (pretend:1000000), and each node has 8",
+        ),
+        ({"gpu_ids": ["pretend:9x1024"]}, "nodes.gpu_ids", "names 9 GPUs"),
+        ({"gpu_ids": ["pretend:many"]}, "nodes.gpu_ids", "'pretend:many' is not alone, or not in"),
+        ({"gpu_ids": [*"0123456", "pretend:1"]}, "nodes.gpu_ids", "'pretend:1' is not alone"),
         ("sometimes", "nodes", "an object with some of"),
         (7, "nodes", "an object"),
     ],
@@ -102,6 +110,17 @@ def test_an_instance_without_gpus_needs_their_number() -> None:
         pool({}, NO_GPUS)
     rules = pool({"gpus": 2, "gpu_ids": ["a", "b"]}, NO_GPUS).nodes
     assert rules == NodeRules(gpus=2, gpu_ids=("a", "b"))
+
+
+@pytest.mark.parametrize("one", ["pretend:2", "pretend:2x16384"])
+def test_one_id_may_pretend_all_gpus_of_a_node(one):
+    assert pool({"gpus": 2, "gpu_ids": [one]}, NO_GPUS).nodes.gpu_ids == (one,)
+
+
+def test_no_node_pretends_more_gpus_than_it_has():
+    """Also where the pool's one GPU had room for the one id."""
+    with pytest.raises(InvalidRequest, match="names 1000000 GPUs"):
+        pool({"gpus": 1, "gpu_ids": ["pretend:1000000"]}, NO_GPUS)
 
 
 def test_what_the_pool_declares_counts_where_the_type_is_unknown() -> None:

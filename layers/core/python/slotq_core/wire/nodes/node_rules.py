@@ -48,6 +48,8 @@ IMAGE = re.compile(r"[^\s]{1,255}")
 ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]{1,512}")
 _VPC_ID = re.compile(r"[A-Za-z0-9-]{1,32}")
 _GPU_ID = re.compile(r"[A-Za-z0-9._:/-]{1,80}")
+_PRETENDED = re.compile(r"pretend:([0-9]{1,9})(?:x[0-9]{1,9})?")
+"""How many GPUs an agent is to pretend, each with how much memory (MiB)."""
 _SWITCHED: Mapping[bool | str, Mapping[str, Any] | None] = {
     **{word: {} for word in (True, "true", "on")},
     **dict.fromkeys((False, "false", "off")),
@@ -209,12 +211,29 @@ def _check_together(pool: str, rules: NodeRules) -> None:
             f"pool '{pool}': nodes.vpc needs subnets and security_groups, both or neither",
             field=f"nodes.vpc.{missing}",
         )
-    if rules.gpu_ids and len(rules.gpu_ids) != rules.gpus:
+    named = _named_gpus(pool, rules.gpu_ids)
+    if rules.gpu_ids and named != rules.gpus:
+        what = f" ({rules.gpu_ids[0]})" if named != len(rules.gpu_ids) else ""
         raise InvalidRequest(
-            f"pool '{pool}': nodes.gpu_ids names {len(rules.gpu_ids)} GPUs, and each node has "
+            f"pool '{pool}': nodes.gpu_ids names {named} GPUs{what}, and each node has "
             f"{rules.gpus}",
             field="nodes.gpu_ids",
         )
+
+
+def _named_gpus(pool: str, ids: tuple[str, ...]) -> int:
+    """How many GPUs the ids name. One alone may pretend several."""
+    pretends = [one for one in ids if one.startswith("pretend:")]
+    if not pretends:
+        return len(ids)
+    found = _PRETENDED.fullmatch(ids[0])
+    if found is None or len(ids) > 1:
+        raise InvalidRequest(
+            f"pool '{pool}': nodes.gpu_ids: '{pretends[0]}' is not alone, or not in the form "
+            "pretend:N or pretend:NxMIB",
+            field="nodes.gpu_ids",
+        )
+    return int(found[1])
 
 
 def _whole(pool: str, key: str, value: object, low: int, high: int) -> int:
