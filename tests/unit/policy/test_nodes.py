@@ -949,6 +949,20 @@ def test_the_outlook_counts_the_gpus_of_a_node_and_names_the_jobs_there() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    "setting", [{"consolidate": True}, {"time_slice": HOUR}, {"consolidate": False}]
+)
+def test_the_outlook_says_whose_jobs_stay_where_others_move_or_yield(setting) -> None:
+    (mine, *_) = outlook_of(
+        "a",
+        pools=(nodes_pool(1, **setting),),
+        active=(on(runs("mine", person="ann"), gpus=4),),
+        waiting=(asks("a", person="ann"),),
+    ).spared
+    says = "of the same user and rank" if any(setting.values()) else "of equal or higher priority"
+    assert mine.sentence() == f"mine holds 4 GPUs on nodes of pool p: {says}"
+
+
 def test_lower_ranks_on_two_nodes_do_not_add_up() -> None:
     found = outlook_of(
         "a",

@@ -23,7 +23,7 @@ Durations are whole seconds. The settings:
 - `suspend_grace`: how long a script is asked to release its slots before its job is stopped
   (`true`: 5 seconds)
 - `count_foreign`: whether training jobs outside the queue count against the pool
-- `consolidate`: whether running jobs may move to another pool
+- `consolidate`: whether running jobs may move to another pool or node
 - `resources`: the pool's resources besides slots (`resources=gpus:16+licences:2`, in JSON an
   object)
 - `properties`: what its slots are like, which jobs may require and none uses up

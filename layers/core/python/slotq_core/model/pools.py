@@ -245,10 +245,10 @@ class Pool:
     )
     """Whether training jobs outside the queue count against this pool."""
     consolidate: bool = field(
-        default=False, metadata=_setting("Running jobs may move to another pool.")
+        default=False, metadata=_setting("Running jobs may move to another pool or node.")
     )
-    """Whether running jobs may move to another of their acceptable pools to let a waiting job
-    start."""
+    """Whether running jobs may move to another of their acceptable pools, or to another node of
+    this one, to let a waiting job start."""
     open: bool = field(
         default=True,
         metadata=_setting(

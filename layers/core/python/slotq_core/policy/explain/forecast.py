@@ -19,8 +19,8 @@ from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import Line, by_user
-from slotq_core.policy.order import entered, rank, same_user_and_rank
-from slotq_core.policy.state.candidates import is_settled
+from slotq_core.policy.order import entered, rank
+from slotq_core.policy.state.candidates import is_settled, stays_for_its_user
 from slotq_core.policy.state.groups.job_parts import part_name, whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -313,8 +313,7 @@ def _in_own_project(
         return _no_help(missing), None
     if other.name in yielding:
         return (outlook.SliceNotOver, ()), yielding[other.name]
-    between_equals = room.pool.consolidate or room.pool.time_slice is not None
-    if between_equals and same_user_and_rank(job, other):
+    if stays_for_its_user(job, other, room.pool):
         return (outlook.OfTheSameUser, ()), None
     return (outlook.NoLowerRank, ()), None
 

@@ -12,7 +12,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.model.reasons import outlook
 from slotq_core.policy.order import rank
-from slotq_core.policy.state.candidates import is_settled
+from slotq_core.policy.state.candidates import is_settled, stays_for_its_user
 from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
@@ -118,4 +118,5 @@ def _cause(
     if rank(other) < rank(job):
         missing = gpus_number(max(0, job.gpus - at.left(job)))
         return other, (outlook.WouldNotHelp, (("missing", missing),)), None
-    return other, (outlook.NoLowerRank, ()), None
+    stays = stays_for_its_user(job, other, room.pool)
+    return other, (outlook.OfTheSameUser if stays else outlook.NoLowerRank, ()), None

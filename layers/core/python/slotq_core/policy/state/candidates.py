@@ -17,7 +17,7 @@ from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
-from slotq_core.policy.order import Rank, rank
+from slotq_core.policy.order import Rank, rank, same_user_and_rank
 
 Place = tuple[Job, str]
 """A job that holds slots, and the pool of these slots; of a job on a node, the node."""
@@ -239,6 +239,12 @@ def is_settled(job: Job) -> bool:
 def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
     """Whether a `min_runtime` will protect a job that only this plan has started."""
     return job.attempt is None and _protection(job, pool, project_min) > 0
+
+
+def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
+    """Whether the running job might move or yield for the waiting one, were it another user's."""
+    between_equals = pool.consolidate or pool.time_slice is not None
+    return between_equals and same_user_and_rank(job, other)
 
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:

@@ -115,7 +115,7 @@ class PoolSettingsView(BaseModel):
     count_foreign: bool
     """Whether training jobs outside the queue count against the pool."""
     consolidate: bool
-    """Whether running jobs may move to another pool."""
+    """Whether running jobs may move to another pool or node."""
     open: bool = True
     """False: only projects with a quota in the pool may use it."""
     stall_unreported: bool = False
