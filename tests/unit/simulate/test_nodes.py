@@ -9,6 +9,7 @@ import pytest
 
 from slotq.errors import ScenarioError
 from slotq.simulate import Record, Scenario, load, simulate
+from slotq.simulate.run.live import live_record
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.whatif import ForecastInput, forecast
 from slotq.simulate.whatif.forecast import NODE_START, Runtimes
@@ -239,3 +240,22 @@ def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
     record = simulate(scenario)
     started = {name: [at // 1000 for at in record.started(name)] for name in "abcd"}
     assert started == {"a": [0], "b": [0, 200], "c": [], "d": [100]}
+
+
+@pytest.mark.parametrize("pools", [[], ["p"], ["q", "p"]])
+def test_a_live_run_has_no_start_on_a_node_that_fails_as_an_instances(pools: list[str]):
+    world = {
+        "pools": [{"name": "p", "capacity": 1, "nodes": NODES}, {"name": "q", "capacity": 1}],
+        "jobs": [job("a", gpus=1, pools=pools, retries=1, fails=[5, "no_capacity"])],
+    }
+    with pytest.raises(ScenarioError, match=r"jobs.a.fails: on a node no start fails"):
+        live_record(Scenario.model_validate(world))
+    world["jobs"][0]["pools"] = ["q"]
+    assert live_record(Scenario.model_validate(world)).started("a")
+
+
+def test_a_live_run_plays_a_thousandth_of_a_second_of_a_nodes_start():
+    """1.001 seconds are 1000.9999999999999 milliseconds in floating point."""
+    nodes = NODES | {"start_seconds": 1.001}
+    world = {"pools": [{"name": "p", "capacity": 1, "nodes": nodes}], "jobs": [job("a", gpus=1)]}
+    assert live_record(Scenario.model_validate(world)).started("a") == [1_001]
