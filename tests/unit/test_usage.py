@@ -186,6 +186,7 @@ def test_an_attempt_on_a_node_uses_its_part_of_the_slot():
 def test_a_part_of_a_gpu_uses_that_part_of_the_slot():
     use = started_on_a_node(POOL, Demand(gpus=8), 3, part=25)
     assert use.part_of_slot == (25, 800)
+    assert held_slots_view(use).part_of_slot == [0.25, 8]
     totals: Totals = {}
     add_attempt(totals, use, Window(start=NOW, end=NOW + DAY), until=NOW + 3_200_000)
     (amounts,) = totals.values()

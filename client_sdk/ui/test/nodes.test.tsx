@@ -12,7 +12,7 @@ afterEach(() => {
 
 const MOMENT = "2026-11-20T11:00:00.000Z";
 const on = (name: string, ...gpu_ids: number[]): JobOnNode =>
-  ({ name, project: "", state: "running", gpus: gpu_ids.length, gpu_ids });
+  ({ name, project: "", state: "running", gpus: gpu_ids.length, gpu_ids, gpu_bound: "none" });
 const node = (fields: Partial<KeptNode> = {}): KeptNode =>
   ({ pool: "p5", name: "node-1", state: "ready", project: "", gpus: 4, free: [3], jobs: [on("a", 0, 2), on("", 1)], owed: [], ...fields }) as KeptNode;
 
@@ -20,8 +20,8 @@ function answers(nodes: KeptNode[]) {
   vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ version: 1, nodes })));
 }
 
-test("each GPU has one cell, with the job that has it", () => {
-  expect(cellsOf(node()).map((job) => job?.name ?? null)).toEqual(["a", "", "a", null]);
+test("each GPU has one cell, with the jobs that have it", () => {
+  expect(cellsOf(node()).map((jobs) => jobs.map((job) => job.name))).toEqual([["a"], [""], ["a"], []]);
 });
 
 test("a node says its state, whose it is, what is free, and until when it stays", () => {
@@ -31,7 +31,7 @@ test("a node says its state, whose it is, what is free, and until when it stays"
 });
 
 test("the page links jobs, and names none that the caller may not see", async () => {
-  answers([node({ owed: [{ name: "next", project: "", state: "pending", gpus: 2, gpu_ids: [] }] })]);
+  answers([node({ owed: [{ name: "next", project: "", state: "pending", gpus: 2, gpu_ids: [], gpu_bound: "none" }] })]);
   render(<Nodes pace={3} />);
   const shown = await screen.findByRole("article", { name: "p5/node-1" });
   const cells = within(shown).getAllByRole("listitem").map((cell) => cell.textContent);
@@ -50,9 +50,10 @@ test("the problems of a node's agent stand above its GPUs", async () => {
 });
 
 test("a part of a GPU says what holds its job to it", async () => {
-  answers([node({ gpus: 1, free: [], jobs: [{ ...on("a", 0), gpu_bound: "mps" }] })]);
+  const parts = [{ ...on("a", 0), gpus: 0.25, gpu_bound: "mps" }, { ...on("b", 0), gpus: 0.5, gpu_bound: "mps" }];
+  answers([node({ gpus: 1, free: [], left: [0.25], jobs: parts })]);
   render(<Nodes pace={3} />);
-  expect((await screen.findByRole("listitem")).textContent).toBe("GPU 0 a by MPS");
+  expect((await screen.findByRole("listitem")).textContent).toBe("GPU 0 a by MPS 0.25 b by MPS 0.50, 0.25 free");
 });
 
 test("a queue without nodes says when one comes", async () => {

@@ -75,6 +75,7 @@ test("attempts that overlap have lanes of their own", () => {
 
 test("an attempt on a node holds GPUs, not a slot", () => {
   expect(inWords(attempt("a", 0, 2, { part_of_slot: [1, 8] }), 0)).toContain("1 of 8 GPUs for 2 h");
+  expect(inWords(attempt("a", 0, 2, { part_of_slot: [0.25, 8] }), 0)).toContain("0.25 of 8 GPUs for 2 h");
   expect(inWords(attempt("a", 0, 2), 0)).toContain("1 slot for 2 h");
 });
 

@@ -34,9 +34,17 @@ function OneNode({ node }: { node: KeptNode }) {
         </ul>
       )}
       <ul class="gpus">
-        {cellsOf(node).map((job, index) => (
-          <li key={index} class={job ? "taken" : "free"}>
-            <small>GPU {index}</small> {job ? <Name job={job} /> : "free"}
+        {cellsOf(node).map((jobs, index) => (
+          <li key={index} class={jobs.length ? "taken" : "free"}>
+            <small>GPU {index}</small>
+            {jobs.map((job, place) => (
+              <span key={place}>
+                {" "}
+                <Name job={job} />
+                {job.gpus < 1 && ` ${job.gpus.toFixed(2)}`}
+              </span>
+            ))}
+            {leftOf(node, index)}
           </li>
         ))}
       </ul>
@@ -63,11 +71,18 @@ const Name = ({ job }: { job: JobOnNode }) => (
 /** What holds a job to its part of a GPU. */
 const BOUNDS: Record<string, string> = { mps: "by MPS", framework: "by its framework" };
 
-/** Who has each GPU, by its index; null: nobody. */
-export function cellsOf(node: KeptNode): (JobOnNode | null)[] {
-  const cells: (JobOnNode | null)[] = Array.from({ length: node.gpus }, () => null);
-  for (const job of node.jobs) for (const index of job.gpu_ids ?? []) cells[index] = job;
+/** Who has each GPU, or parts of it, by its index. */
+export function cellsOf(node: KeptNode): JobOnNode[][] {
+  const cells: JobOnNode[][] = Array.from({ length: node.gpus }, () => []);
+  for (const job of node.jobs) for (const index of job.gpu_ids ?? []) cells[index]?.push(job);
   return cells;
+}
+
+/** What is free of a GPU; nothing if it is taken whole. An earlier queue only says which are free. */
+function leftOf(node: KeptNode, index: number): string {
+  const left = node.left?.[index] ?? (node.free.includes(index) ? 1 : 0);
+  if (left === 1) return " free";
+  return left > 0 ? `, ${left.toFixed(2)} free` : "";
 }
 
 /** State, project, free GPUs, and until when it stays. */

@@ -66,10 +66,11 @@ function Form() {
         </label>
         {field("instanceCount", "Instances", "", { required: true, type: "number", min: 1 })}
         {keepsNodes &&
-          field("gpus", "GPUs", "Of an instance that the pool keeps, with a command. Empty: whole instances.", {
+          field("gpus", "GPUs", "Of an instance that the pool keeps, with a command: 2, or 0.25 for a part of one. Empty: whole instances.", {
             type: "number",
-            min: 1,
+            min: 0.05,
             max: 64,
+            step: 0.01,
           })}
         {field("hours", "Hours at most", "Of one attempt", { required: true, type: "number", min: 0.1, step: 0.1 })}
         {field("role", "Role", "ARN of the execution role. Empty: your project's.")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from slotq_core.gpu_amounts import WHOLE, gpus_number
 from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
@@ -32,6 +33,13 @@ class PartUse(NamedTuple):
     pool: str
     instance_type: str
     slots: int
+
+
+def gpus_in_part(part: PartOfSlot) -> tuple[int | float, ...]:
+    """The GPUs that an attempt on a node has, and those of the node; empty: whole slots."""
+    if not part or part[1] < WHOLE:  # No node has so many GPUs: these are hundredths.
+        return part
+    return tuple(map(gpus_number, part))
 
 
 def slot_ms(slots: int, part: PartOfSlot, start: int, end: int) -> int:

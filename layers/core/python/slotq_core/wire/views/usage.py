@@ -10,7 +10,7 @@ from pydantic import Field
 from slotq_core.model.attempts import Beneficiary
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.usage.amounts import BY, Amounts, Totals, UsageGroup, field_of, group_of, waits_of
-from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.usage.attempt_use import AttemptUse, gpus_in_part
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 
@@ -108,7 +108,7 @@ class HeldSlotsView(BaseModel):
     """Held from `admitted_at` to `ended_at`, in all pools."""
     parts: dict[str, int] = Field(default={})
     """The slots in each of several pools at once; empty: all of them in `pool`."""
-    part_of_slot: list[int] = Field(default=[])
+    part_of_slot: list[int | float] = Field(default=[])
     """The part of the slot that an attempt on a node holds: its GPUs, and those of the node. Empty:
     whole slots."""
     admitted_at: str
@@ -188,7 +188,7 @@ def held_slots_view(use: AttemptUse) -> HeldSlotsView:
         instance_type=use.instance_type,
         slots=use.slots,
         parts={part.pool: part.slots for part in use.parts},
-        part_of_slot=[*use.part_of_slot],
+        part_of_slot=[*gpus_in_part(use.part_of_slot)],
         admitted_at=iso(use.admitted_at),
         running_since=iso_or_none(use.running_since),
         ended_at=iso_or_none(use.ended_at),
