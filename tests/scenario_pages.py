@@ -45,6 +45,7 @@ SUBJECTS = {
     "classes": "Priority classes, AUTO, demotion",
     "time_slices": "Time slices",
     "gangs": "Gangs",
+    "nodes": "Nodes: instances that stay",
     "groups": "Sweeps, dependencies, jobs over several pools",
     "attempts": "Attempts: retries, faults, scheduler settings",
     "one_plan": "Net effects within one plan",

@@ -1123,6 +1123,22 @@ def test_who_waits_is_told_of_the_gpus_that_are_not_for_another_person() -> None
     )
 
 
+@pytest.mark.parametrize("names", [("ann", "bob"), ("bob", "ann")])
+def test_the_oldest_claim_says_whose_a_node_is(names: tuple[str, str]) -> None:
+    """Whatever the order in which the store has the claimants."""
+    since = {"ann": NOW - 1, "bob": NOW - 2}
+    claimants = [claims(name, 1, person=name) for name in names]
+    waiting = [
+        replace(job, claim=replace(job.claim, since=since[job.name]))
+        for job in claimants
+        if job.claim
+    ]
+    world = Snapshot(
+        pools=(nodes_pool(1),), nodes=(node(one_person=True, idle=1),), waiting=tuple(waiting)
+    )
+    assert said(plan(world, NOW)) == ["drop ann"]
+
+
 def test_each_person_asks_for_nodes_of_their_own_where_these_take_one_persons_jobs() -> None:
     for alone, needed in ((True, 2), (False, 1)):
         world = Snapshot(

@@ -51,15 +51,6 @@ def test_a_gang_waits_whole_while_its_last_member_has_no_room():
     assert starts(record, "m0", "m1") == [[480], [480]]
 
 
-def test_a_gang_is_evicted_whole_for_a_higher_job_on_one_of_its_nodes():
-    world = gang(*alike(2, gpus=8, runtime=1_000))
-    world["jobs"].append(job("high", at=300, gpus=2, priority=1))
-    record, _ = ran(**world, slots=2)
-    assert starts(record, "high") == [[305]]
-    assert [record.evictions(f"m{n}") for n in range(2)] == [1, 1]
-    assert starts(record, "m0", "m1") == [[180, 405], [180, 405]]
-
-
 def test_a_gang_spares_who_shares_its_other_node():
     world = gang(job("m0", gpus=8, runtime=1_000), job("m1", gpus=4, runtime=1_000))
     world["jobs"] += [

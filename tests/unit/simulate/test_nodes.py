@@ -9,6 +9,7 @@ import pytest
 
 from slotq.errors import ScenarioError
 from slotq.simulate import Record, Scenario, load, simulate
+from slotq.simulate.run.live import live_record
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.whatif import ForecastInput, forecast
 from slotq.simulate.whatif.forecast import NODE_START, Runtimes
@@ -62,16 +63,11 @@ def test_sixty_trials_of_one_gpu_run_sixteen_at_once_on_two_nodes():
         "0 node-2 starting",
         "180 node-1 ready",
         "180 node-2 ready",
+        "1180 node-1 draining",
+        "1180 node-2 draining",
         "1180 node-1 gone",
         "1180 node-2 gone",
     ]
-
-
-def test_sixty_trials_of_a_quarter_gpu_run_thirty_two_at_once_on_one_node():
-    record, seen = ran([job(f"t{n:02}", gpus=0.25) for n in range(60)], slots=1)
-    starts = sorted(record.started(f"t{n:02}")[0] // 1000 for n in range(60))
-    assert starts == [180] * 32 + [280] * 28
-    assert [line for line in seen if "starting" in line] == ["0 node-1 starting"]
 
 
 def test_whole_gpus_wait_for_a_gpu_without_parts():
@@ -88,28 +84,10 @@ def test_a_higher_rank_evicts_parts_of_one_gpu():
     assert sum(record.evictions(f"q{n:02}") for n in range(32)) == 2
 
 
-def test_a_job_starts_at_once_on_a_node_that_is_there():
-    record, _ = ran([job("a", gpus=2, runtime=1_000), job("b", at=300, gpus=6)])
-    assert (record.started("a"), record.started("b")) == ([180_000], [300_000])
-
-
-def test_a_higher_rank_evicts_on_its_node_and_starts_after_the_stop():
-    record, _ = ran(
-        [
-            job("low", gpus=4, runtime=1_000),
-            job("other", gpus=4, runtime=1_000, priority=1),
-            job("high", at=300, gpus=4, priority=2),
-        ]
-    )
-    assert record.started("high") == [305_000]
-    assert (record.evictions("low"), record.evictions("other")) == (1, 0)
-    assert record.started("low") == [180_000, 405_000]
-
-
 def test_a_whole_instance_ends_a_node_without_jobs():
     record, seen = ran([job("a", gpus=1), job("whole", at=400)])
     assert record.started("whole") == [400_000]
-    assert seen[-2:] == ["180 node-1 ready", "400 node-1 gone"]
+    assert seen[-3:] == ["180 node-1 ready", "400 node-1 draining", "400 node-1 gone"]
 
 
 def test_a_whole_instance_evicts_all_jobs_of_a_node_and_they_come_back():
@@ -224,6 +202,7 @@ def test_a_node_that_starts_when_a_run_begins_is_ready_in_time():
     assert nodes.ready_at(begun) == BEGIN + 100_000
     nodes.be_ready("n2", 7, BEGIN + 100_000)
     nodes.settle([], BEGIN + 100_000)
+    assert nodes.end([])
     assert [(each.name, each.state) for each in nodes.all()] == [("n2", NodeState.READY)]
 
 
@@ -247,42 +226,7 @@ def test_jobs_on_a_node_spend_their_parts_of_a_budget():
     assert (record.started("half"), record.started("late")) == ([2_180_000], [])
 
 
-SHARED = {"name": "p", "capacity": 1, "nodes": {"gpus": 8, "keep": 600, "share": "pool"}}
-
-
-def test_projects_that_share_a_node_get_their_shares_of_its_gpus():
-    """`a` uses what is idle. `b` and `c` reclaim GPU by GPU what they deserve, and no more."""
-    projects = [
-        {"name": name, "weight": weight} for name, weight in zip("abc", (2, 1, 1), strict=True)
-    ]
-    jobs = [
-        *({"name": f"a{n}", "project": "a", "submit_at": 0, "gpus": 1} for n in range(8)),
-        *({"name": f"b{n}", "project": "b", "submit_at": 10, "gpus": 1} for n in range(4)),
-        {"name": "c0", "project": "c", "submit_at": 20, "gpus": 2},
-    ]
-    scenario = Scenario.model_validate(
-        {"pools": [SHARED], "projects": projects, "jobs": jobs, "until": 1_000}
-    )
-    record = simulate(scenario)
-    running = sorted(name for name in record.states if record.states[name][-1][1] == "running")
-    assert running == ["a0", "a1", "a2", "a3", "b0", "b1", "c0"]
-    evicted = sum(state == "preempted" for seen in record.states.values() for _, state in seen)
-    assert evicted == 4
-
-
 SLICED = {"name": "p", "capacity": 1, "time_slice": 100, "nodes": {"gpus": 2, "keep": 600}}
-
-
-def test_three_users_take_turns_on_a_node():
-    """Each yields the two GPUs of the node when its slice is over."""
-    jobs = [
-        {"name": user[0], "user": user, "submit_at": at, "gpus": 2}
-        for at, user in enumerate(["ann", "bob", "cyd"])
-    ]
-    scenario = Scenario.model_validate({"pools": [SLICED], "jobs": jobs, "until": 650})
-    record = simulate(scenario)
-    turns = {name: [at // 1000 for at in record.started(name)] for name in "abc"}
-    assert turns == {"a": [0, 300, 600], "b": [100, 400], "c": [200, 500]}
 
 
 def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
@@ -298,13 +242,20 @@ def test_a_job_without_checkpoints_and_one_of_the_same_user_yield_nothing():
     assert started == {"a": [0], "b": [0, 200], "c": [], "d": [100]}
 
 
-def test_a_job_moves_to_another_node_so_that_a_large_one_fits():
-    """`a` and `b` leave holes on two nodes. `c` moves, and works on while it stops."""
-    pool = {"name": "p", "capacity": 2, "stop_seconds": 5, "nodes": NODES, "consolidate": True}
-    jobs = [job("a", gpus=5), job("b", gpus=5), job("c", gpus=3, runtime=900)]
-    jobs += [job("d", gpus=3, runtime=900), job("big", 400, gpus=8)]
-    record, _ = ran(jobs, pools=[pool])
-    at = {name: [each // 1000 for each in record.started(name)] for name in ("c", "d", "big")}
-    assert at == {"c": [180, 405], "d": [180], "big": [405]}
-    told = [(each.t // 1000, each.event) for each in record.events if each.job == "c"]
-    assert told[-4:] == [(400, "evict"), (405, "stopped"), (405, "start"), (1080, "complete")]
+@pytest.mark.parametrize("pools", [[], ["p"], ["q", "p"]])
+def test_a_live_run_has_no_start_on_a_node_that_fails_as_an_instances(pools: list[str]):
+    world = {
+        "pools": [{"name": "p", "capacity": 1, "nodes": NODES}, {"name": "q", "capacity": 1}],
+        "jobs": [job("a", gpus=1, pools=pools, retries=1, fails=[5, "no_capacity"])],
+    }
+    with pytest.raises(ScenarioError, match=r"jobs.a.fails: on a node no start fails"):
+        live_record(Scenario.model_validate(world))
+    world["jobs"][0]["pools"] = ["q"]
+    assert live_record(Scenario.model_validate(world)).started("a")
+
+
+def test_a_live_run_plays_a_thousandth_of_a_second_of_a_nodes_start():
+    """1.001 seconds are 1000.9999999999999 milliseconds in floating point."""
+    nodes = NODES | {"start_seconds": 1.001}
+    world = {"pools": [{"name": "p", "capacity": 1, "nodes": nodes}], "jobs": [job("a", gpus=1)]}
+    assert live_record(Scenario.model_validate(world)).started("a") == [1_001]

@@ -133,7 +133,7 @@ class Life:
     def _instances_at(self, job: TrainingJob) -> int:
         """The time at which a job that looks for instances gets them, or has waited too long."""
         seconds = self._knobs.start_seconds + (self._knobs.spot_seconds if job.is_spot else 0)
-        come = self._clock.now() + int(seconds * 1000)
+        come = self._clock.now() + round(seconds * 1000)
         return come if job.waits_until is None else min(come, job.waits_until)
 
     def _run(self, job: TrainingJob) -> None:

@@ -3,6 +3,7 @@
 engine      the policy over jobs that take their time
 live        the same through manager, store and training plane
 agenda      what is due when
+played_nodes  the agents of the live run's nodes
 opening     how a run begins and how its jobs go on
 simulated_nodes  nodes that start, have jobs and end
 simulated_jobs  jobs that have not ended and spent budgets, as a plan needs them

@@ -261,25 +261,27 @@ class _World:
         """Handle the immediate effects of decisions, once a pass has nothing more to decide: the
         queue learns of them only then. Returns whether they require another plan."""
         calls = False
+        self._nodes.settle(self._jobs.active(), now)
         while True:
-            if self._take_in_ends(now):
+            if self._take_in_what_took_no_time(now) or self._nodes.end(self._jobs.active()):
                 calls = True
             elif starting := self._jobs.starting():
                 calls = self._take_in_starts(starting, now) or calls
             else:
                 return calls
 
-    def _take_in_ends(self, now: int) -> bool:
-        """Take in the stops that took no time. Returns whether there were any."""
-        ended = False
-        for entry in self._agenda.take(now, last=Due.STOPPED):
+    def _take_in_what_took_no_time(self, now: int) -> bool:
+        """Take in the stops and the starts of nodes that took no time. Returns whether there were
+        any."""
+        happened = False
+        for entry in self._agenda.take(now, last=Due.NODE):
             self._take_in(*entry)
-            ended = True
-        return ended
+            happened = True
+        return happened
 
     def _take_in_starts(self, starting: Sequence[Job], now: int) -> bool:
         """Let starting jobs run or fail at once, in the order of their starts. Returns whether that
-        requires another plan; a job that begins to run does not."""
+        requires another plan; a job that begins to run on an instance of its own does not."""
         pools, failed = dict(self._pools), False
         for job in starting:
             fate = self._fate(job)
@@ -295,7 +297,8 @@ class _World:
         """Whether the start of these jobs may affect a plan: others may then join a gang or
         reclaim, and some rules count the time from the start. A watcher sees all plans."""
         pools = any(
-            pool.time_slice is not None
+            pool.nodes is not None
+            or pool.time_slice is not None
             or pool.min_runtime
             or pool.max_min_runtime
             or pool.pending_timeout

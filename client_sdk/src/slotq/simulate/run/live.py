@@ -19,7 +19,9 @@ from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Wor
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
 from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
+from slotq.simulate.run.played_nodes import LastingDocuments, PlayedNodes, node_of
 from slotq.simulate.run.record import Record
+from slotq.simulate.scenario.fields import NO_CAPACITY, NO_ROLE
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
 from slotq_core.adapters.memory.store import MemoryStore
@@ -32,7 +34,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.model.nodes import Node
+from slotq_core.model.nodes import Node, node_of_owner
 from slotq_core.model.pools import Pool
 from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Settings, Subscription
@@ -50,10 +52,22 @@ from slotq_core.wire.document.writing import written
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
-    in memory. Raises ScenarioError for a scenario with nodes: only the policy runs these."""
-    if any(pool.nodes for pool in scenario.pools):
-        raise ScenarioError("pools.nodes: the live queue has no nodes yet; leave --live out")
+    in memory. Raises ScenarioError if a job on a node would fail as no such job does."""
+    if (job := _fails_as_an_instance(scenario)) is not None:
+        raise ScenarioError(
+            f"jobs.{job}.fails: on a node no start fails for capacity or a role; leave --live out"
+        )
     return _Live(scenario, store or MemoryStore()).run()
+
+
+def _fails_as_an_instance(scenario: Scenario) -> str | None:
+    """The first job that may run on a node and fails there as only an instance's start does."""
+    kept = {pool.name for pool in scenario.pools if pool.nodes}
+    for job in scenario.jobs:
+        pools = kept & {*(job.pools or scenario.pool_names)}
+        if job.gpus and pools and {NO_CAPACITY, NO_ROLE} & {*job.fails}:
+            return job.name
+    return None
 
 
 class _Silent(Notifier):
@@ -234,9 +248,19 @@ class _Live:
         self._clock = VirtualClock(min([0, *moments]))
         self._events: list[Event] = []
         runner = VirtualRunner(clock=self._clock, work_of=self._work)
+        documents = LastingDocuments(self._clock)
+        self._nodes = PlayedNodes(
+            runner,
+            documents,
+            self._clock,
+            find=store.nodes.get,
+            gpus={pool.name: pool.nodes.gpus for pool in scenario.pools if pool.nodes},
+            one_person=scenario.one_person_nodes(),
+            is_faulty=lambda attempt: self._fails_to_start(attempt) is Ending.FAULT,
+        )
         self._plane = Plane(
             clock=self._clock,
-            runner=runner,
+            runner=self._nodes,
             emit=self._events.append,
             knobs=_Fates(self._fails_to_start),
             max_runtime_counts=False,
@@ -246,8 +270,11 @@ class _Live:
         self._store = store
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
+        start_times = scenario.node_start_times()
         self._training = SageMakerTraining(
-            queue="simulation", clock=self._clock, make_client=lambda: _Client(self._plane)
+            queue="simulation",
+            clock=self._clock,
+            make_client=lambda: _Client(self._plane, start_times),
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -256,6 +283,8 @@ class _Live:
             clock=self._clock,
             notifier=_Silent(),
             scripts=_Scripts(self._store, self._specs, self._clock, runner),
+            documents=documents,
+            new_token=lambda: "0" * 64,  # a node's, and nobody else is there # nosec B106
         )
         self._configure()
         self._keep_groups()
@@ -329,12 +358,23 @@ class _Live:
                 return
 
     def _observe(self) -> bool:
+        """Take in all news up to now. Returns whether there were any."""
+        self._nodes.obey()
         self._plane.advance()
         events, self._events[:] = list(self._events), []
         for event in events:
             self._manager.observe(observation_of(event["detail"], at=self._clock.now()))
             self._push_silence(event["detail"]["TrainingJobName"])
-        return bool(events)
+        reports = [*self._nodes.report()]
+        for node, report in reports:
+            self._look_at(node)
+            for one in report.attempts:
+                self._push_silence(one.attempt)
+        return bool(events or reports)
+
+    def _look_at(self, node: Node) -> None:
+        assert self._manager.periodic.nodes is not None
+        self._manager.periodic.nodes.look_at(node.pool, node.name)
 
     def _push_silence(self, training_job: str) -> None:
         """Schedule a check for the moment when the attempt has been silent for its pool's
@@ -380,6 +420,8 @@ class _Live:
             self._manager.changes.cancel(name, by=USER_CANCEL)
 
     def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
+        if node_of_owner(job) is not None:
+            return Work()
         kept = self._store.jobs.get(job)
         assert kept is not None and kept.attempt is not None
         spec = self._specs[job]
@@ -407,9 +449,17 @@ class _Live:
 
 
 class _Client(PlaneClient):
-    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has."""
+    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has. A
+    node's start takes its time, a job's none."""
+
+    def __init__(self, plane: Plane, start_times: Mapping[str, int]) -> None:
+        """`start_times`: of a node (ms), by pool."""
+        super().__init__(plane)
+        self._knobs, self._start_times = plane.knobs, start_times
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
+        node = node_of(request)
+        self._knobs.start_seconds = self._start_times[node[0]] / 1000 if node else 0
         resources = request["ResourceConfig"]
         for place in (resources, *resources.get("InstanceGroups", ())):
             if place.get("InstanceType") == INSTANCE_TYPE:
@@ -432,11 +482,15 @@ def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
 
 
 def _request(spec: JobSpec) -> Request:
-    """The smallest request that SageMaker takes."""
+    """The smallest request that SageMaker and nodes take."""
     return {
         "TrainingJobName": spec.name,
-        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
-        "RoleArn": "arn:aws:iam::123456789012:role/scenario",
+        "AlgorithmSpecification": {
+            "TrainingImage": "image",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["train"],
+        },
+        "RoleArn": f"arn:aws:iam::123456789012:role/{spec.role or 'scenario'}",
         "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
         "ResourceConfig": {
             "InstanceType": INSTANCE_TYPE,

@@ -14,6 +14,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import Pool
+from slotq_core.operations.nodes.node_steps import busy_nodes
 from slotq_core.policy.plan import Decision, EndNode, Evict, Move, StartNode
 
 
@@ -66,19 +67,23 @@ class SimulatedNodes:
                 self._change(node, **ready, running_since=now, idle_since=now)
 
     def settle(self, active: Iterable[Job], now: int) -> None:
-        """Take in which jobs are on which node: one without jobs is idle, or ends if it drains."""
-        busy = {
-            (job.attempt.pool, job.attempt.node)
-            for job in active
-            if job.attempt and job.attempt.node
-        }
+        """Take in which jobs are on which node: a ready one without jobs is idle."""
+        busy = busy_nodes(active)
         for key, node in [*self._nodes.items()]:
             if key in busy:
                 self._change(node, idle_since=None)
-            elif node.state is NodeState.DRAINING:
-                del self._nodes[key]
             elif node.state is NodeState.READY and node.idle_since is None:
                 self._change(node, idle_since=now)
+
+    def end(self, active: Iterable[Job]) -> bool:
+        """End the nodes that drain and have no jobs. Returns whether there were any."""
+        busy, draining = busy_nodes(active), NodeState.DRAINING
+        ended = [
+            key for key, node in self._nodes.items() if node.state is draining and key not in busy
+        ]
+        for key in ended:
+            del self._nodes[key]
+        return bool(ended)
 
     def _begin(self, start: StartNode, pool: Pool, now: int) -> Node:
         self._begun += 1

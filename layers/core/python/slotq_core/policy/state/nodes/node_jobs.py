@@ -45,8 +45,9 @@ class Occupied:
 
     @property
     def person(self) -> str | None:
-        """Whose jobs run here or have a claim; None: nobody's."""
-        return next((job.person for job in (*self.running, *self.claimants)), None)
+        """Whose jobs run here, else whose claim is the oldest; None: nobody's."""
+        first = next(iter(self.running), None) or min(self.claimants, key=_claimed, default=None)
+        return first.person if first else None
 
     @property
     def left(self) -> tuple[Gpus, ...]:
@@ -74,6 +75,11 @@ class Occupied:
     def empty(self) -> bool:
         """Whether no job needs the node as far as the snapshot says."""
         return not (self.ends or self.running or self.claimants)
+
+
+def _claimed(job: Job) -> tuple[int, int, str]:
+    """The order of claims."""
+    return job.claim.since if job.claim else 0, job.entry_time, job.name
 
 
 class StandIns:
