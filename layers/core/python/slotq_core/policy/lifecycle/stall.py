@@ -106,7 +106,8 @@ def _last_sign(job: Job, pool: Pool, report: Report) -> int | None:
         if attempt.reported or not (job.reports or pool.stall_unreported):
             return None  # The report is gone, or the script gives none.
         last = attempt.running_since
-    return max(last, attempt.running_since, attempt.resumed_at or 0)
+    resumed = attempt.running_since if attempt.resumed_at is None else attempt.resumed_at
+    return max(last, attempt.running_since, resumed)
 
 
 def _passed(limit: int | None, silent: int | None) -> bool:
