@@ -330,10 +330,17 @@ def _gang(draw: st.DrawFn, world: World, name: str) -> None:
     if len(members) < 2:
         return
     project, role = members[0].project, draw(st.sampled_from("xxy"))
+    person = members[0].person  # One person submits a gang.
     for job in members:
         apart = draw(st.integers(0, 4)) == 0
         tenant = job.tenant if apart and not project else f"{project}{role}"
-        changed = replace(job, group=name, project=project, tenant=tenant if job.gpus else "")
+        changed = replace(
+            job,
+            group=name,
+            project=project,
+            person=person,
+            tenant=tenant if job.gpus else "",
+        )
         world.jobs[job.name] = changed
     least = draw(st.sampled_from([None, None, len(members) - 1]))
     names = tuple(job.name for job in members)
