@@ -66,6 +66,8 @@ def _short(decision: Any) -> tuple[Any, ...]:
 def _named(value: Any) -> Any:
     if isinstance(value, Job):
         return value.name, value.state
+    if isinstance(value, Node):
+        return value.pool, value.name, value.generation
     if isinstance(value, tuple):
         return [_named(each) for each in value]
     return _short(value) if type(value).__name__ == "Start" else value

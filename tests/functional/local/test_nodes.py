@@ -14,6 +14,8 @@ import pytest
 
 from slotq.local.job_processes import address_of
 from slotq_core.adapters import nodes
+from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
+from slotq_core.names import token_in_tags
 from slotq_core.wire.nodes.documents import AttemptPhase, EndReason, OrderedAttempt
 from tests import emulators
 from tests.functional.local.account import Account, gone
@@ -69,6 +71,7 @@ class EmulatedNode(NodeDocuments):
         self.account.s3.put_object(
             Bucket=self.bucket, Key=nodes.agent_key(), Body=nodes.agent_source()
         )
+        settings = self.settings(**more)
         request = self.account.request(
             self.name,
             AlgorithmSpecification={
@@ -76,8 +79,9 @@ class EmulatedNode(NodeDocuments):
                 "TrainingInputMode": "File",
                 "ContainerEntrypoint": nodes.entrypoint(self.bucket),
             },
-            Environment=self.settings(**more),
+            Environment=settings,
             StoppingCondition={"MaxRuntimeInSeconds": 3600},
+            Tags=[{"Key": TOKEN_TAG, "Value": token_in_tags(settings["SLOTQ_NODE_TOKEN"])}],
         )
         request["ResourceConfig"]["InstanceType"] = P5
         self.account.sagemaker.create_training_job(**request)
