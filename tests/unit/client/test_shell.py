@@ -11,6 +11,8 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
@@ -279,19 +281,25 @@ def a_process(folder, attempt, uid, **variables):
     )
 
 
+@pytest.fixture
+def open_to_all():
+    """A folder that each user of this machine may enter: pytest's are this user's alone."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives each job a user of its own")
-def test_the_command_becomes_the_user_of_the_job_in_its_folder_and_of_no_other(tmp_path):
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o755)
+def test_the_command_becomes_the_user_of_the_job_in_its_folder_and_of_no_other(open_to_all):
     folders = {}
     for attempt, uid in (("lab", 20_100), ("liar", 20_102)):
-        folders[attempt] = tmp_path / "slotq-node-1/jobs" / attempt
+        folders[attempt] = open_to_all / "slotq-node-1/jobs" / attempt
         folders[attempt].mkdir(parents=True)
         folders[attempt].chmod(0o700)
         os.chown(folders[attempt], uid, uid)
     liar = a_process(folders["liar"], "lab", 20_102, WHOSE="the liar's")
     lab = a_process(folders["lab"], "lab", 20_100, WHOSE="lab's", CUDA_VISIBLE_DEVICES="3")
-    command = enter_command("lab", "node-1", (str(tmp_path / "none"), str(tmp_path)))
+    command = enter_command("lab", "node-1", (str(open_to_all / "none"), str(open_to_all)))
 
     def ran(command):
         said = "echo $(id -u) $(pwd) $WHOSE $CUDA_VISIBLE_DEVICES; exit 5"
@@ -307,7 +315,7 @@ def test_the_command_becomes_the_user_of_the_job_in_its_folder_and_of_no_other(t
             process.kill()
             process.wait()
     assert "job lab has no process now" in ran(command).stderr
-    other = enter_command("other", "node-1", (str(tmp_path),))
+    other = enter_command("other", "node-1", (str(open_to_all),))
     assert "no job other runs on node node-1" in ran(other).stderr
 
 
