@@ -309,9 +309,9 @@ def test_a_gang_of_three_with_two_gpus_each_on_two_nodes(aws: Account) -> None:
     starts = {queue.jobs.view(name).attempts[-1].admitted_at for name in names}
     assert len(starts) == 1
     before = instances(aws)
-    submit(aws, "high", "print('first line', flush=True)", "duo", gpus=4, priority="5")
-    lines(aws, "high")
-    until(lambda: state("high") == "completed", shown("high"))
+    submit(aws, "large", "print('first line', flush=True)", "duo", gpus=4, priority="5")
+    lines(aws, "large")
+    until(lambda: state("large") == "completed", shown("large"))
     until(
         lambda: [queue.jobs.view(name).attempts_begun for name in names] == [2, 2, 2],
         "".join(map(shown, names)),

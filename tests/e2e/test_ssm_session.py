@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not AWS, reason="there is no AWS CLI (`make test
 
 TARGET = "sagemaker-training-job:lab_algo-2"
 ANSWER = {"SessionId": "ada-1", "TokenValue": "token", "StreamUrl": "wss://stream"}
-JOB = SimpleNamespace(name="lab", training_job="lab")
+JOB = SimpleNamespace(name="lab", training_job="lab", node="")
 
 
 @pytest.fixture

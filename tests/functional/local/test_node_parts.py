@@ -22,7 +22,7 @@ FATAL = "[Server 77] Client {PID: 5} encountered a fatal GPU error\n"
 
 CLIENT = """
 import os, signal, time
-if "stubborn" in os.environ["TRAINING_JOB_NAME"]:
+if "part-stubborn" in os.environ["TRAINING_JOB_NAME"]:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open(f"{CLIENTS}/{os.getpid()}", "w").close()
 print("begun", os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
@@ -88,27 +88,27 @@ def hold_all(agent: NodeProcess, account: Account, *orders: OrderedAttempt) -> N
 def test_parts_of_a_gpu_share_its_daemon_until_the_last_has_left(
     agent: NodeProcess, account: Account, tools: FakeMps
 ) -> None:
-    a, b = client(account, tools, "half", 50), client(account, tools, "other-half", 50)
-    late = client(account, tools, "late", 25)
-    whole = client(account, tools, "whole", None, 1)
+    a, b = client(account, tools, "part-half", 50), client(account, tools, "other-half", 50)
+    late = client(account, tools, "part-late", 25)
+    whole = client(account, tools, "part-whole", None, 1)
     hold_all(agent, account, a, b, whole)
     agent.order(a, b, late, whole)
     bounds = {
-        "half": GpuBound.MPS,
+        "part-half": GpuBound.MPS,
         "other-half": GpuBound.MPS,
-        "whole": GpuBound.NONE,
-        "late": GpuBound.NONE,
+        "part-whole": GpuBound.NONE,
+        "part-late": GpuBound.NONE,
     }
     report = agent.until_report(
         lambda report: {one.attempt: one.gpu_bound for one in report.attempts} == bounds, "bounds"
     )
-    assert not account.said("late")
+    assert not account.said("part-late")
     words = "-f -multiuser-server" if report.uids else "-f"
     assert [started[:2] for started in tools.started()] == [(words, "GPU-a")]
-    assert account.said("half") == ["begun GPU-a"]
-    assert account.said("whole") == ["begun 1"]
+    assert account.said("part-half") == ["begun GPU-a"]
+    assert account.said("part-whole") == ["begun 1"]
     agent.order(b, late, whole)
-    until_begun(account, "late")
+    until_begun(account, "part-late")
     assert len(tools.started()) == 1
     agent.order()
     ((_, _, daemon, server),) = tools.started()
@@ -118,26 +118,26 @@ def test_parts_of_a_gpu_share_its_daemon_until_the_last_has_left(
 def test_a_client_is_ended_by_the_server_before_it_is_killed(
     agent: NodeProcess, account: Account, tools: FakeMps
 ) -> None:
-    a = client(account, tools, "stubborn", 50, grace_s=1)
-    b = client(account, tools, "other", 50)
+    a = client(account, tools, "part-stubborn", 50, grace_s=1)
+    b = client(account, tools, "part-other", 50)
     hold_all(agent, account, a, b)
     agent.order(b)
-    agent.until_attempt("stubborn")
+    agent.until_attempt("part-stubborn")
     ((_, _, _, server),) = tools.started()
     (asked,) = tools.asked("terminate_client")
     assert asked.startswith(f"terminate_client {server} ")
-    agent.until_attempt("other", "running")
+    agent.until_attempt("part-other", "running")
 
 
 def test_a_daemon_that_hangs_delays_no_kill_for_long(
     agent: NodeProcess, account: Account, tools: FakeMps
 ) -> None:
-    a = client(account, tools, "stubborn-too", 50, grace_s=1)
+    a = client(account, tools, "part-stubborn-too", 50, grace_s=1)
     b = client(account, tools, "other-too", 50)
     hold_all(agent, account, a, b)
     tools.hang()
     agent.order(b)
-    agent.until_attempt("stubborn-too")
+    agent.until_attempt("part-stubborn-too")
     assert len(tools.asked("terminate_client")) == 1
     agent.order()
     ((_, _, daemon, server),) = tools.started()
@@ -176,15 +176,15 @@ def test_a_part_that_asks_for_too_much_fails_alone(account: Account, tools: Fake
         agent.until_ready()
         told = "import json, os; print(json.dumps({k: v for k, v in os.environ.items()}))"
         orders = [
-            attempt(account, "modest", ask.replace("ASKED", "0.25"), gpus=(0,), gpu_part=25),
-            attempt(account, "greedy", ask.replace("ASKED", "0.3"), gpus=(0,), gpu_part=25),
-            attempt(account, "told", told, gpus=(0,), gpu_part=50),
+            attempt(account, "part-modest", ask.replace("ASKED", "0.25"), gpus=(0,), gpu_part=25),
+            attempt(account, "part-greedy", ask.replace("ASKED", "0.3"), gpus=(0,), gpu_part=25),
+            attempt(account, "part-told", told, gpus=(0,), gpu_part=50),
         ]
         agent.order(*orders)
         ended = [agent.until_attempt(one.attempt) for one in orders]
     assert [one.state for one in ended] == ["completed", "failed", "completed"]
-    assert account.said("greedy")[-1] == "MemoryError: OutOfMemoryError: 0.3 of 0.25"
+    assert account.said("part-greedy")[-1] == "MemoryError: OutOfMemoryError: 0.3 of 0.25"
     assert {one.gpu_bound for one in ended} == {GpuBound.FRAMEWORK}
-    variables = json.loads(account.said("told")[0])
+    variables = json.loads(account.said("part-told")[0])
     names = ("SLOTQ_GPU_FRACTION", "SLOTQ_GPU_MEMORY", "XLA_PYTHON_CLIENT_MEM_FRACTION")
     assert [variables[name] for name in names] == ["0.5", str(8 << 30), "0.5"]
