@@ -35,9 +35,8 @@ from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
-from slotq_core.policy.plan import Answers, Plan, Planning, nothing_more, run_to_end
+from slotq_core.policy.plan import Answers, EndNode, Plan, Planning, nothing_more, run_to_end
 from slotq_core.policy.state.groups.job_parts import in_parts
-from slotq_core.policy.state.nodes.node_ends import idle_ends
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.turn.blocked import (
@@ -48,7 +47,6 @@ from slotq_core.policy.turn.blocked import (
 )
 from slotq_core.policy.turn.gang_turn import take_turn
 from slotq_core.policy.turn.net import restarts, tried_last
-from slotq_core.policy.turn.node_turn import take_turn_on_nodes
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
@@ -77,7 +75,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         return Plan(decisions=settled, wake_at=now)
     timer = first_timer(snapshot, now, budgets)
     if not snapshot.waiting:
-        return Plan(decisions=idle_ends(snapshot, now) if snapshot.nodes else (), wake_at=timer)
+        return Plan(decisions=_idle_ends(snapshot, now), wake_at=timer)
     state = PlanState(snapshot, now, budgets)
     rules = Rules(state)
     steps, turns = Steps(state, rules), TurnOrder(state)
@@ -120,6 +118,9 @@ def _visit(steps: Steps, job: Job) -> bool:
     if gang and not gang.runs:
         return take_turn(steps, gang)
     if job.gpus and state.nodes:
+        # Most queues have no nodes, and no cold start should pay for them.
+        from slotq_core.policy.turn.node_turn import take_turn_on_nodes
+
         return take_turn_on_nodes(steps, job)
     rooms = state.rooms_of(job)
     state.take_own_claim(job)
@@ -144,3 +145,12 @@ def _visit(steps: Steps, job: Job) -> bool:
         or (may_evict and steps.take_turn(job, rooms))
         or blocked(steps, job, rooms)
     )
+
+
+def _idle_ends(snapshot: Snapshot, now: int) -> tuple[EndNode, ...]:
+    """The ends of nodes where no job waits."""
+    if not snapshot.nodes:
+        return ()
+    from slotq_core.policy.state.nodes.node_ends import idle_ends
+
+    return idle_ends(snapshot, now)

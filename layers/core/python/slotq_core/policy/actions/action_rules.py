@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from slotq_core.policy.actions.consolidate import Consolidation
-from slotq_core.policy.actions.nodes.node_moves import NodeConsolidation
 from slotq_core.policy.actions.preempt import Preemption
 from slotq_core.policy.actions.reclaim import Reclaims
 from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.state.plan_state import PlanState
+
+if TYPE_CHECKING:
+    from slotq_core.policy.actions.nodes.node_moves import NodeConsolidation
 
 
 class Rules:
@@ -20,4 +25,11 @@ class Rules:
         self.preemption = Preemption(state=state)
         self.reclaims = Reclaims(state=state)
         self.consolidation = Consolidation(state=state)
-        self.node_moves = NodeConsolidation(state=state)
+        self._state = state
+
+    @cached_property
+    def node_moves(self) -> NodeConsolidation:
+        """The moves between nodes: only for a plan that has nodes."""
+        from slotq_core.policy.actions.nodes.node_moves import NodeConsolidation
+
+        return NodeConsolidation(state=self._state)

@@ -13,7 +13,6 @@ from slotq_core.policy.lifecycle.missing_rights import no_eviction_until
 from slotq_core.policy.lifecycle.retry import gives_up_at
 from slotq_core.policy.lifecycle.stall import stalls_at
 from slotq_core.policy.lifecycle.suspend import graces_end
-from slotq_core.policy.state.nodes.node_ends import nodes_end
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.budgets import Budgets
 
@@ -28,6 +27,8 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
     timers += graces_end(snapshot.active, now)
     timers += budgets.timers()
     if snapshot.nodes:
+        from slotq_core.policy.state.nodes.node_ends import nodes_end
+
         timers += nodes_end(snapshot, now)
     for pool in snapshot.pools:
         for failed in pool.health.failed_nodes:

@@ -20,7 +20,6 @@ from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.job_parts import whole_name
 from slotq_core.policy.state.groups.matching import NodeBins
-from slotq_core.policy.state.nodes.gang_members import nodes_of
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
@@ -153,6 +152,8 @@ def _free_on_nodes(gang: LiveGang, state: PlanState) -> NodeBins:
     """The GPUs that are free on nodes of the members' tenants."""
     assert state.nodes is not None
     bins = NodeBins(gang.gpus_in)
+    from slotq_core.policy.state.nodes.gang_members import nodes_of
+
     for tenant, room in nodes_of(gang, state.nodes):
         bins.add(room.pool, tenant, room.open_now)
     return bins

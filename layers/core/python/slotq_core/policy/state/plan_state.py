@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
@@ -27,10 +27,6 @@ from slotq_core.policy.state.decided import Decided
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
-from slotq_core.policy.state.nodes.gang_members import evict_member, spare
-from slotq_core.policy.state.nodes.node_jobs import has_nodes
-from slotq_core.policy.state.nodes.node_room import NodeRoom, claim_to
-from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.budgets import Budgets
@@ -38,10 +34,15 @@ from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
 
+if TYPE_CHECKING:  # Most queues have no nodes, and no cold start should pay for them.
+    from slotq_core.policy.state.groups.gangs import LiveGang
+    from slotq_core.policy.state.nodes.node_room import NodeRoom
+    from slotq_core.policy.state.nodes.nodes import Nodes
+
 Moved = tuple[tuple[Job, Claim], ...]
 """Jobs that move, each with the claim to its destination."""
 
-Destinations = Mapping[str, tuple[NodeRoom, tuple[int, ...]]]
+Destinations = Mapping[str, "tuple[NodeRoom, tuple[int, ...]]"]
 """By job that moves, the node to which it moves, and its GPUs there."""
 
 
@@ -62,7 +63,7 @@ class PlanState:
         snapshot = budgets.without_them()
         self.journal = journal = Journal()
         self.gangs = gangs(snapshot)
-        self.nodes = Nodes(snapshot, now, journal, self.gangs) if has_nodes(snapshot) else None
+        self.nodes = _nodes_of(snapshot, now, journal, self.gangs)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
@@ -250,6 +251,8 @@ class PlanState:
         self.nodes.hold(job, room)
         if victims:
             counted = self.accounts.users.class_held(job, room.pool) if job.auto else ""
+            from slotq_core.policy.state.nodes.node_room import claim_to
+
             waiting, claim = self.waiting[job.name], claim_to(room, job, counted, self.now)
             evict = Evict(beneficiary=waiting, victims=tuple(gone), claim=claim, cause=cause)
             moves = Move(beneficiary=waiting, moved=moved, claim=claim)
@@ -335,6 +338,8 @@ class PlanState:
 
     def _evict_others(self, candidates: Iterable[Candidate]) -> Iterator[Job]:
         """Evict the members of these candidates' gangs that are on nodes, or in other pools."""
+        from slotq_core.policy.state.nodes.gang_members import evict_member
+
         assert self.nodes is not None
         places = (place for candidate in candidates for place in candidate.others)
         for job, at in {job.name: (job, at) for job, at in places}.values():
@@ -348,6 +353,8 @@ class PlanState:
 
     def _keep_gang(self, job: Job) -> None:
         """Evict no member of the job's gang any more in this plan."""
+        from slotq_core.policy.state.nodes.gang_members import spare
+
         assert self.nodes is not None
         self.running.keep(job)
         spare(job.group, self.nodes)
@@ -395,3 +402,14 @@ class PlanState:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
         return single + [WaitingLine([gang.representative]) for gang in ready]
+
+
+def _nodes_of(
+    snapshot: Snapshot, now: int, journal: Journal, gangs: Mapping[str, LiveGang]
+) -> Nodes | None:
+    """The nodes of the plan; None: there are none, and no pool may have some."""
+    if not (snapshot.nodes or any(pool.nodes for pool in snapshot.pools)):
+        return None
+    from slotq_core.policy.state.nodes.nodes import Nodes
+
+    return Nodes(snapshot, now, journal, gangs)

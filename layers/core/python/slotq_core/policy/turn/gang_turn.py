@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import product
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
@@ -17,10 +18,12 @@ from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
 from slotq_core.policy.state.quotas.gate import Taken, deserved_of
 from slotq_core.policy.turn.blocked import gang_blocked
-from slotq_core.policy.turn.gang_on_nodes import GangOnNodes
-from slotq_core.policy.turn.node_turn import NodeTurn
 from slotq_core.policy.turn.prospects import gang_has_prospects
 from slotq_core.policy.turn.steps import Steps
+
+if TYPE_CHECKING:  # Most queues have no nodes, and no cold start should pay for them.
+    from slotq_core.policy.turn.gang_on_nodes import GangOnNodes
+    from slotq_core.policy.turn.node_turn import NodeTurn
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
 """Tries to give one member its slots in one of these rooms."""
@@ -64,7 +67,7 @@ class GangTurn:
         """The names of candidates that the reclaim must spare."""
         self._once_started = False
         """Whether the reclaim takes its candidates in the order of the next plan."""
-        self._on_nodes = GangOnNodes(steps, gang) if steps.state.nodes else None
+        self._on_nodes = _on_nodes(steps, gang)
 
     def served(self) -> bool:
         """Serve the gang. Return False and change nothing if no step can."""
@@ -342,6 +345,15 @@ class GangTurn:
         if not self._on_nodes or not job.gpus:
             return None
         return self._on_nodes.turn_of(job, rooms, claimable)
+
+
+def _on_nodes(steps: Steps, gang: LiveGang) -> GangOnNodes | None:
+    """The steps of members on nodes; None: there are no nodes."""
+    if not steps.state.nodes:
+        return None
+    from slotq_core.policy.turn.gang_on_nodes import GangOnNodes
+
+    return GangOnNodes(steps, gang)
 
 
 def _no_bins() -> None:

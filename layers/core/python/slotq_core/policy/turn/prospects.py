@@ -7,19 +7,21 @@ The test is a bound, not a rule. If a job has no prospects, no step of its turn 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import LiveGang
-from slotq_core.policy.state.nodes.gang_members import nodes_of
-from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
 from slotq_core.policy.state.quotas.gate import givers, may_reclaim
 from slotq_core.policy.turn.steps import Steps
+
+if TYPE_CHECKING:
+    from slotq_core.policy.state.nodes.nodes import Nodes
 
 
 def has_prospects(job: Job, rooms: Sequence[PoolRoom], steps: Steps) -> bool:
@@ -69,6 +71,8 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
 def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
     """At most how many members an instance holds as a node, and how many the nodes of the members'
     tenants hold, with all that members may evict there."""
+    from slotq_core.policy.state.nodes.gang_members import nodes_of
+
     smallest = min(job.gpus for job in gang.waiting if job.gpus)
     held = 0
     for _, room in nodes_of(gang, nodes):

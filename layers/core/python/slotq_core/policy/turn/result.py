@@ -13,7 +13,6 @@ from slotq_core.policy.lines import TRIED_AT_ONCE, Line, by_user
 from slotq_core.policy.plan import Found, Need, Plan, Start, StartNode, TryLater, Unexamined
 from slotq_core.policy.state.groups.concurrency import CONCURRENCY
 from slotq_core.policy.state.groups.gangs import starts_together
-from slotq_core.policy.state.nodes.node_ends import with_nodes
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.blocked import waiting_reason, with_second
 from slotq_core.policy.turn.steps import Steps
@@ -28,6 +27,8 @@ def result(steps: Steps, turns: TurnOrder, question: Question) -> Generator[Need
         return Plan(decisions=dropped, outlook=outlook, wake_at=state.now)
     decided = list(starts_together(state.decided.in_order(), state.gangs))
     if state.nodes:
+        from slotq_core.policy.state.nodes.node_ends import with_nodes
+
         decided = with_nodes(decided, state.nodes, state.rooms, state.now)
     for head in sorted(turns.blocked.everyone()) if state.snapshot.scheduler else ():
         tried = state.decided.decisions.get(head.job.name)

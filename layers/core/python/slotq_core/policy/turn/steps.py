@@ -157,7 +157,7 @@ class Steps:
     def _empty_a_node(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """Move the jobs of a node to other nodes, in the first pool where that is possible: the job
         gets the node's instance."""
-        for room in rooms:
+        for room in rooms if self.state.nodes else ():
             found = self.rules.node_moves.for_instance(job, room)
             if found is not None and found.room.node is not None:
                 moved = self.state.empty(found.room, found.victims, found.to)

@@ -122,16 +122,6 @@ class StandIns:
         return found.jobs if found else ()
 
 
-def has_nodes(snapshot: Snapshot) -> bool:
-    """Whether the snapshot has nodes, or pools that may have some."""
-    if snapshot.nodes:
-        return True
-    for pool in snapshot.pools:  # noqa: SIM110 `any` would be one more call
-        if pool.nodes is not None:
-            return True
-    return False
-
-
 def occupied(snapshot: Snapshot) -> dict[NodeName, Occupied]:
     """Every node of a pool that exists, with its jobs, in the order of the snapshot."""
     pools = {pool.name: pool for pool in snapshot.pools}
