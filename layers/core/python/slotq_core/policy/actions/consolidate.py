@@ -22,13 +22,15 @@ from operator import attrgetter, methodcaller
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE
-from slotq_core.policy.actions.nodes.move_search import MOST
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import may_move_others
+
+MOST = 16
+"""Most jobs to move for one beneficiary. One transaction has to hold all the moves."""
 
 Found = tuple[Eviction, Mapping[str, str]]
 """The jobs that move out of a room, and each one's destination pool by job name."""

@@ -20,9 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
-
-MOST = 16
-"""Most jobs to move for one beneficiary. One transaction has to hold all the moves."""
+from slotq_core.policy.actions.consolidate import MOST
 
 SOURCES = 64
 """Most nodes, or GPUs for a part of one, on which room is made: those with the cheapest jobs."""
