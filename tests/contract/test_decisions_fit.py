@@ -12,7 +12,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.operations import bulk
 from slotq_core.operations.amend import with_hold, without_attempt
-from slotq_core.policy.actions.nodes.move_search import MOST
+from slotq_core.policy.actions.consolidate import MOST
 from slotq_core.policy.lifecycle.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Move, Start
 from slotq_core.ports.stored import Change

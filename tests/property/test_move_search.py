@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.policy.actions.consolidate import MOST
 from slotq_core.policy.actions.nodes.move_search import (
-    MOST,
     FoundMoves,
     Key,
     Movable,
