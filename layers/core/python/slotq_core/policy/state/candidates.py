@@ -253,8 +253,8 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
-    if job.attempt.running_since is None:
-        return True, None
+    if job.attempt.running_since is None:  # It starts, or is interrupted.
+        return job.attempt.ran_before < length, None
     until = job.attempt.running_since + length
     return now < until, until
 
@@ -263,8 +263,11 @@ def unsaved(job: Job, now: int) -> int:
     """Work that stopping the job now may cost (ms)."""
     if job.attempt is None:
         return 0
-    since = job.attempt.checkpoint_at or job.attempt.running_since
-    return 0 if since is None else max(0, now - since)
+    attempt = job.attempt
+    if attempt.interrupted_since is not None:
+        return 0  # The interruption has lost it.
+    since = attempt.checkpoint_at or attempt.running_since
+    return 0 if since is None else max(0, now - max(since, attempt.resumed_at or 0))
 
 
 def lost_by(job: Job, now: int) -> int:
