@@ -9,6 +9,7 @@ from dataclasses import replace
 from slotq_core.admission.caller_limits import check_class, check_priority
 from slotq_core.admission.checkpoints import assured, provided
 from slotq_core.admission.instances.capacity_kinds import as_accepted
+from slotq_core.admission.instances.warm_keys import with_warm_key
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -216,6 +217,7 @@ class Changes:
                 )
 
                 admitted = with_gpus(admitted, submitted, full, configuration.pools)
+            admitted = with_warm_key(admitted, full, configuration.pools)
             after = settled(job, revision, admitted, rights.classes, by=by)
             if moves:
                 after = replace(after, checkpoints=submission.checkpoints)
