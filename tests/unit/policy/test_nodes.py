@@ -594,6 +594,21 @@ CASES = [
         decided=["drop j"],
     ),
     Case(
+        sentence="a claim to a node is given up where the project may not use the pool any more",
+        pools=(nodes_pool(open=False),),
+        projects=(Project(name="a"), Project(name="b", quota={"p": Demand(slots=1)})),
+        nodes=(node(project="a"),),
+        waiting=(claims("j", 2, project="a"),),
+        decided=["drop j"],
+    ),
+    Case(
+        sentence="and where the job does not accept the pool any more",
+        pools=(nodes_pool(), replace(pool(slots=1), name="q")),
+        nodes=(node(),),
+        waiting=(replace(claims("j", 2), pools=("q",)),),
+        decided=["drop j"],
+    ),
+    Case(
         sentence="a drained pool keeps no node without jobs",
         pools=(nodes_pool(state=PoolState.DRAINED),),
         nodes=(node(idle=5), node("n2")),

@@ -151,9 +151,12 @@ class NodeTurn:
         return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
 
     def _claimed(self) -> NodeRoom | None:
-        """The node of the job's claim."""
+        """The node of the job's claim, in a pool that the job may still use."""
         claim = self._job.claim
-        return self._nodes.rooms.get((claim.pool, claim.node)) if claim and claim.node else None
+        if claim is None or not claim.node:
+            return None
+        may_be = any(room.pool.name == claim.pool for room in self._state.rooms_of(self._job))
+        return self._nodes.rooms.get((claim.pool, claim.node)) if may_be else None
 
     def _is_in(self, room: NodeRoom, state: PoolState) -> bool:
         """Whether the node's pool is in this state."""
