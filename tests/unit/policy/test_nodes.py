@@ -609,6 +609,22 @@ CASES = [
         decided=["drop j"],
     ),
     Case(
+        sentence="a claim to a node is given up where its user's limit is used up",
+        nodes=(node(), node("n2")),
+        active=(on(runs("r", person="ann", priority_class="NORMAL"), gpus=4),),
+        users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
+        waiting=(claims("j", 2, at="n2", person="ann", priority_class="NORMAL"),),
+        decided=["drop j"],
+    ),
+    Case(
+        sentence="and waits where what uses it stops",
+        nodes=(node(), node("n2")),
+        active=(on(stops("r", person="ann", priority_class="NORMAL"), gpus=4),),
+        users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
+        waiting=(claims("j", 2, at="n2", person="ann", priority_class="NORMAL"),),
+        waits={"j": reasons.NodeComing},
+    ),
+    Case(
         sentence="a drained pool keeps no node without jobs",
         pools=(nodes_pool(state=PoolState.DRAINED),),
         nodes=(node(idle=5), node("n2")),

@@ -146,9 +146,11 @@ class NodeTurn:
             return True
         if self._is_in(room, PoolState.DRAINED) or not room.may_claim(self._job, now=False):
             return True
+        limits, users = self._state.limits, self._state.accounts.users
         if self._nodes.shared.are_in(room.pool):
-            return not self._state.limits.may_come_true(self._job, room.pool)
-        return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
+            return not limits.may_come_true(self._job, room.pool)
+        over = limits.over_own(self._job, room.pool, once_stopped=True)
+        return bool(over) or not users.will_admit(self._job, room.pool)
 
     def _claimed(self) -> NodeRoom | None:
         """The node of the job's claim, in a pool that the job may still use."""
@@ -179,6 +181,7 @@ class NodeTurn:
         elif not (
             self._is_in(room, PoolState.ACTIVE)
             and room.may_claim(self._job, now=True)
+            and self._state.accounts.users.admits_in(self._job, room.pool) is not None
             and self._is_within(self._state.rooms[room.pool])
         ):
             return False
