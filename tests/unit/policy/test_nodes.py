@@ -618,7 +618,7 @@ CASES = [
     ),
     Case(
         sentence="and waits where what uses it stops",
-        nodes=(node(), node("n2")),
+        nodes=(node(idle=5), node("n2")),
         active=(on(stops("r", person="ann", priority_class="NORMAL"), gpus=4),),
         users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
         waiting=(claims("j", 2, at="n2", person="ann", priority_class="NORMAL"),),
