@@ -55,6 +55,9 @@ class Knobs:
     run, and waits for others. Counts the training jobs that begin to run."""
     interrupt_after: float = 0.0
     """Seconds."""
+    spot_price: float = 0.3
+    """What managed spot training costs, as a part of the price on demand: BillableTimeInSeconds is
+    this part of TrainingTimeInSeconds."""
     throttle: int = 0
     """Any call returns ThrottlingException."""
     lose_answers: int = 0
@@ -116,7 +119,8 @@ def _read(name: str, value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if not 0 <= number <= LONGEST or (kind == "int" and number != int(number)):
+    most = 1 if name == "spot_price" else LONGEST
+    if not 0 <= number <= most or (kind == "int" and number != int(number)):
         what = "a whole number" if kind == "int" else "a number of seconds"
         raise ValueError(f"the knob '{name}' takes {what}, at least 0, not {value!r}")
     return int(number) if kind == "int" else number

@@ -50,6 +50,7 @@ class Life:
 
     def begin(self, job: TrainingJob) -> None:
         self.live[job.name] = job
+        job.billed_part = self._knobs.spot_price if job.is_spot else 1.0
         job.due = self._instances_at(job)
         self._enter(job, "InProgress", "Starting")
 

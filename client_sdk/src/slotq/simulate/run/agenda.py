@@ -25,6 +25,8 @@ class Due(IntEnum):
     NODE = 6
     """A node is ready."""
     PASS = 7
+    GRACE = 8
+    """The end of a grace where a stop takes no time: the queue stops the job after its pass."""
 
 
 def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) -> Iterator[int]:

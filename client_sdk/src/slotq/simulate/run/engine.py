@@ -164,7 +164,7 @@ class _World:
         match due:
             case Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
-            case Due.END | Due.STOPPED:
+            case Due.END | Due.STOPPED | Due.GRACE:
                 self._attempt_over(self._jobs.get(name), due, number, now)
             case Due.SUBMIT:
                 self._submit(self._specs[name], now)
@@ -271,10 +271,10 @@ class _World:
                 return calls
 
     def _take_in_what_took_no_time(self, now: int) -> bool:
-        """Take in the stops and the starts of nodes that took no time. Returns whether there were
-        any."""
+        """Take in the stops and the starts of nodes that took no time, and the ends of graces.
+        Returns whether there were any."""
         happened = False
-        for entry in self._agenda.take(now, last=Due.NODE):
+        for entry in self._agenda.take(now, last=Due.GRACE):
             self._take_in(*entry)
             happened = True
         return happened
@@ -436,10 +436,11 @@ class _World:
         takes = max(self._stop_time.get(pool, 0) for pool, _ in job.holds)
         if job.attempt.running_since is None:
             takes = 0  # Only the start has to be stopped.
+        due = Due.STOPPED if takes or not asked else Due.GRACE
         takes += asked
-        if asked and release is not None:
-            takes = min(takes, release)
-        self._agenda.put(max(soonest, now + takes), Due.STOPPED, job.name, job.attempt.number)
+        if asked and release is not None and release <= takes:
+            due, takes = Due.STOPPED, release
+        self._agenda.put(max(soonest, now + takes), due, job.name, job.attempt.number)
 
 
 def _answered(job: Job) -> Job:

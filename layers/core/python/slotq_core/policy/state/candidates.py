@@ -253,7 +253,7 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
-    if job.attempt.running_since is None:
+    if job.attempt.running_since is None:  # It starts, or is interrupted.
         return job.attempt.ran_before < length, None
     until = job.attempt.running_since + length
     return now < until, until
