@@ -267,7 +267,9 @@ def unsaved(job: Job, now: int) -> int:
     if attempt.interrupted_since is not None:
         return 0  # The interruption has lost it.
     since = attempt.checkpoint_at or attempt.running_since
-    return 0 if since is None else max(0, now - max(since, attempt.resumed_at or 0))
+    if since is None:
+        return 0
+    return max(0, now - (since if attempt.resumed_at is None else max(since, attempt.resumed_at)))
 
 
 def lost_by(job: Job, now: int) -> int:
