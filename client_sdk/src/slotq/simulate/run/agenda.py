@@ -31,6 +31,8 @@ class Due(IntEnum):
     NODE = 9
     """A node is ready."""
     PASS = 10
+    GRACE = 11
+    """The end of a grace where a stop takes no time: the queue stops the job after its pass."""
 
 
 def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) -> Iterator[int]:

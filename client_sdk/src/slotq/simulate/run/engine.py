@@ -173,7 +173,7 @@ class _World:
         match due:
             case Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
-            case Due.END | Due.STOPPED:
+            case Due.END | Due.STOPPED | Due.GRACE:
                 self._attempt_over(self._jobs.get(name), due, number, now)
             case Due.WAITED | Due.INSTANCES | Due.TAKEN if name in self._jobs:
                 self._spot_news(self._jobs[name], due, number, now)
@@ -291,10 +291,10 @@ class _World:
                 return calls
 
     def _take_in_what_took_no_time(self, now: int) -> bool:
-        """Take in the stops and the starts of nodes that took no time. Returns whether there were
-        any."""
+        """Take in the stops and the starts of nodes that took no time, and the ends of graces.
+        Returns whether there were any."""
         happened = False
-        for entry in self._agenda.take(now, last=Due.NODE):
+        for entry in self._agenda.take(now, last=Due.GRACE):
             self._take_in(*entry)
             happened = True
         return happened
@@ -507,10 +507,11 @@ class _World:
         takes = self._stop_takes(job)
         if job.attempt.running_since is None:  # Only the start, or the rest of a script.
             takes = max(0, self._spot.lost_at(job) - now)
+        due = Due.STOPPED if takes or not asked else Due.GRACE
         takes += asked
-        if asked and release is not None:
-            takes = min(takes, release)
-        self._agenda.put(max(soonest, now + takes), Due.STOPPED, job.name, job.attempt.number)
+        if asked and release is not None and release <= takes:
+            due, takes = Due.STOPPED, release
+        self._agenda.put(max(soonest, now + takes), due, job.name, job.attempt.number)
 
 
 def _answered(job: Job) -> Job:

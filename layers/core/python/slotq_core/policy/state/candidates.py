@@ -249,7 +249,7 @@ def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
     """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
-    has not begun to run, or no `min_runtime` applies."""
+    does not run now, or no `min_runtime` applies."""
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
@@ -260,16 +260,12 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
 
 
 def unsaved(job: Job, now: int) -> int:
-    """Work that stopping the job now may cost (ms)."""
-    if job.attempt is None:
-        return 0
+    """Work that stopping the job now may cost (ms). An interruption has cost what was unsaved."""
     attempt = job.attempt
-    if attempt.interrupted_since is not None:
-        return 0  # The interruption has lost it.
-    since = attempt.checkpoint_at or attempt.running_since
-    if since is None:
+    if attempt is None or attempt.interrupted_since is not None:
         return 0
-    return max(0, now - (since if attempt.resumed_at is None else max(since, attempt.resumed_at)))
+    since = attempt.checkpoint_at or attempt.running_since
+    return 0 if since is None else max(0, now - max(since, attempt.resumed_at or since))
 
 
 def lost_by(job: Job, now: int) -> int:
