@@ -40,6 +40,7 @@ SUBJECTS = {
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
     "spot": "Spot pools: interruptions, and spot that never comes",
+    "warm": "Warm instances: matches, and releases for others",
     "projects": "Projects and departments: shares and reclaim",
     "budgets": "Budgets: what a project may spend in a month",
     "limits": "Limits of projects and users",
