@@ -26,7 +26,7 @@ class Due(IntEnum):
     """A node is ready."""
     PASS = 7
     GRACE = 8
-    """The end of a grace at which the stop takes no time: the queue stops the job after its pass."""
+    """A grace ends, and the stop takes no time. The queue stops the job after its pass."""
 
 
 def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) -> Iterator[int]:
