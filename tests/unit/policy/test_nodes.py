@@ -1045,6 +1045,22 @@ def outlook_of(name: str, **world: Any) -> outlook.Outlook:
     return found
 
 
+def test_after_a_capacity_error_the_nodes_of_a_gang_are_one_probe() -> None:
+    """As the instances of its members are. No other job starts in the pool meanwhile."""
+    tried = nodes_pool(3, health=PoolHealth(errors=1, not_before=NOW - 1))
+    gang = [asks(name, 4, group="g", since=9) for name in ("a", "b")]
+    planned = plan(
+        Snapshot(
+            pools=(tried,),
+            waiting=(*gang, waits("c")),
+            groups=(Group(name="g", members=("a", "b")),),
+        ),
+        NOW,
+    )
+    assert said(planned) == ["begin node-1 for a", "begin node-2 for b"]
+    assert isinstance(planned.reasons["c"], reasons.PoolIsProbed)
+
+
 def test_members_of_a_gang_with_claims_do_not_start_in_a_paused_pool() -> None:
     snapshot = Snapshot(
         pools=(nodes_pool(state=PoolState.PAUSED),),
