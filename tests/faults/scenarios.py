@@ -458,6 +458,13 @@ def all_are_asked(world: World) -> str:
     return f"{wrong} were never asked" if wrong else ""
 
 
+def both_have_ended(world: World) -> str:
+    """The second member, which no step names, ends as the first does."""
+    first, second = (world.watch.jobs.get(name) for name in "ab")
+    as_one = first and second and first.state is second.state
+    return "" if as_one or not first else f"a is {first.state}, b {second and second.state}"
+
+
 def stopped_before(at: float, training_job: str) -> Callable[[World], str]:
     """`at`: seconds after the start."""
 

@@ -22,6 +22,7 @@ from tests.faults.scenarios import (
     began_at_most,
     began_before,
     beside_a_hostile_job,
+    both_have_ended,
     by_hand,
     cancel,
     configure,
@@ -130,6 +131,20 @@ STORIES: tuple[Scenario, ...] = (
             "c": minutes(1),
         },
         agents=AgentRules(),
+    ),
+    Scenario(
+        "a_gangs_node_fails_to_start",
+        (submit_group(1, "gang", "a", "b", gpus=2), submit_for_node(300, "c")),
+        done("a", "c"),
+        pools=(pool(slots=2, nodes=NODES),),
+        knobs={"fail_provisioning": 2, "start_seconds": 20.0},
+        work={
+            **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
+            **{name: minutes(2) for name in "abc"},
+        },
+        agents=AgentRules(),
+        or_else={"a": frozenset({S.CANCELLED})},
+        then=both_have_ended,
     ),
     *(
         Scenario(

@@ -215,6 +215,10 @@ class World:
                 if job.project == project.name
             )
             assert most is None or held <= most * WHOLE * GPUS, (project.name, held)
+            shared = all(pool.nodes is None or pool.nodes.shared for pool in self.pools)
+            if shared and not project.over_quota and project.quota:  # Its quota is its limit.
+                deserved = project.quota[EVERYWHERE].slots
+                assert held <= deserved * WHOLE * GPUS, (project.name, held)
 
 
 def check_in_any_order(world: World, rng: random.Random) -> None:
