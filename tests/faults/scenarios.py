@@ -149,7 +149,7 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
-def submit_for_node(at: float, job: str, gpus: int = 1, **fields: Any) -> Step:
+def submit_for_node(at: float, job: str, gpus: float = 1, **fields: Any) -> Step:
     """A job that asks for GPUs of a node."""
 
     def act(world: World) -> None:

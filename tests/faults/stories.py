@@ -146,6 +146,24 @@ STORIES: tuple[Scenario, ...] = (
         or_else={"a": frozenset({S.CANCELLED})},
         then=both_have_ended,
     ),
+    Scenario(
+        "a_part_moves_to_another_node",
+        (
+            submit_for_node(1, "a", 0.5, checkpoints="s3://bucket/a"),
+            submit_for_node(2, "short", 1),
+            submit_for_node(3, "shorter", 0.5),
+            submit_for_node(4, "b", 0.5, checkpoints="s3://bucket/b"),
+            submit_for_node(300, "large", 2, priority=10),
+        ),
+        done("a", "b", "short", "shorter", "large"),
+        pools=(pool(slots=2, nodes=NODES, consolidate=True),),
+        work={
+            **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
+            **{name: Work(runtime=900_000, stop=2_000) for name in "ab"},
+            **dict.fromkeys(("short", "shorter", "large"), minutes(1)),
+        },
+        agents=AgentRules(),
+    ),
     *(
         Scenario(
             f"a_node_is_cut_off_{name}",
