@@ -90,6 +90,15 @@ class Knobs:
         setattr(self, knob, left - 1)
         return True
 
+    def spot_delay(self, _training_job: str) -> float:
+        """How many seconds managed spot training waits for its instances now."""
+        return self.spot_seconds
+
+    def interruption(self, training_job: str) -> float | None:
+        """How many seconds managed spot training keeps the instances that it has got. None: until
+        its end."""
+        return self.interrupt_after if self.take("interrupt_spot", training_job) else None
+
     def denies(self, action: str) -> bool:
         """Whether callers are denied this action."""
         return action in self.denied.split(",")

@@ -172,8 +172,10 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
     if attempt.interrupted_since is not None:
         running_since = attempt.interrupted_since - attempt.ran_before
     lost_since = attempt.admitted_at
-    if attempt.checkpoint_at is not None:  # What came before an interruption is lost by that.
-        lost_since = max(attempt.checkpoint_at, attempt.resumed_at or 0)
+    if attempt.checkpoint_at is not None:
+        lost_since = attempt.checkpoint_at
+        if attempt.resumed_at is not None:
+            lost_since = max(lost_since, attempt.resumed_at)
     return AttemptUse(
         job=job.name,
         number=attempt.number,
