@@ -69,10 +69,17 @@ def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: Wor
     assert evicted_for <= started
 
 
-@given(worlds(shared=True))
-def test_gpus_are_reclaimed_only_within_a_share_from_above_one(world: World) -> None:
+@given(busy_worlds(shared=True))
+def test_gpus_are_reclaimed_only_within_a_share_from_above_one(
+    busy: tuple[World, list[Job]],
+) -> None:
     """Whoever takes GPUs of others on a node has, with them, at most its fair share. Each project
     that loses some had more than its share or its quota."""
+    world, late = busy
+    for _ in range(2):
+        world.settle()
+        world.tick()
+    world.come(late)
     for _ in range(12):
         snapshot = world.snapshot()
         shares = {each.name: each for each in share_statuses(snapshot, world.now)}
@@ -223,9 +230,14 @@ def test_the_first_jobs_of_each_line_are_enough(world: World) -> None:
         world.tick()
 
 
-@given(worlds())
-def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> None:
-    for _ in range(8):
+@given(busy_worlds())
+def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(
+    busy: tuple[World, list[Job]],
+) -> None:
+    world, late = busy
+    for number in range(8):
+        if number == 2:
+            world.come(late)
         for planned in world.settle():
             for each in planned.decisions:
                 if isinstance(each, Evict) and each.claim.node:
