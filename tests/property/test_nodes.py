@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import PoolState
 from slotq_core.model.projects import EVERYWHERE, ShareStatus
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
-from slotq_core.policy.plan import EndNode, Evict, Move, NodeEnd, Plan, Start, StartNode
+from slotq_core.policy.plan import (
+    EndNode,
+    Evict,
+    Move,
+    NodeEnd,
+    Plan,
+    Start,
+    StartGang,
+    StartNode,
+)
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.node_worlds import GPUS, World, busy_worlds, check_in_any_order, worlds
 
@@ -242,6 +253,27 @@ def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(
             for each in planned.decisions:
                 if isinstance(each, Evict) and each.claim.node:
                     _check_on_one_node(each.beneficiary, each)
+        world.tick()
+
+
+@settings(max_examples=40)
+@given(st.one_of(worlds(with_gangs=True), worlds(shared=True)), st.randoms(use_true_random=False))
+def test_nothing_starts_in_a_pool_that_is_paused_or_drained(
+    world: World, rng: random.Random
+) -> None:
+    states = [PoolState.ACTIVE, PoolState.ACTIVE, PoolState.PAUSED, PoolState.DRAINED]
+    for _ in range(14):
+        world.pools = tuple(replace(pool, state=rng.choice(states)) for pool in world.pools)
+        able = {pool.name for pool in world.pools if pool.state is PoolState.ACTIVE}
+        for planned in world.settle():
+            for each in planned.decisions:
+                if isinstance(each, Start | StartNode):
+                    assert each.pool in able
+                elif isinstance(each, StartGang):
+                    assert {start.pool for start in each.starts} <= able
+                elif isinstance(each, Evict | Move):
+                    assert each.claim.pool in able
+        world.check()
         world.tick()
 
 
