@@ -192,6 +192,8 @@ class LiveTrainingJobs:
     """The names of training jobs that have not ended."""
 
     names: frozenset[str]
+    interrupted: frozenset[str] = frozenset()
+    """Those whose instances SageMaker has taken back."""
     complete: bool = True
     """False: there was no time for every page. Those that were created first are missing."""
 

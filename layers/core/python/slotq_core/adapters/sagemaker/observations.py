@@ -76,7 +76,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         trained=_duration(detail, "TrainingTimeInSeconds") if ended else None,
         billed=_duration(detail, "BillableTimeInSeconds") if ended else None,
         max_wait=bool(ended and ended.max_wait),
-        interrupted=status == "InProgress" and secondary in _INTERRUPTED,
+        interrupted=is_interrupted(detail),
         changed_at=_milliseconds(detail.get("LastModifiedTime")) or at,
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
@@ -120,6 +120,12 @@ def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
         yield "it has no time, so its arrival time counts"
     if any(time is not None and time > at + FAR_OFF for time in times.values()):
         yield "its time is far ahead of the queue's clock"
+
+
+def is_interrupted(detail: Mapping[str, Any]) -> bool:
+    """Whether SageMaker has taken the instances of a training job back and goes on later."""
+    live = detail.get("TrainingJobStatus") == "InProgress"
+    return live and detail.get("SecondaryStatus") in _INTERRUPTED
 
 
 def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
+from slotq_core.adapters.sagemaker.observations import (
+    ODD,
+    TOKEN_TAG,
+    is_interrupted,
+    observation_of,
+    outcome_in,
+)
 from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, LOOK, STOP, ErrorRow, verdict_on
 from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
@@ -246,6 +252,7 @@ class SageMakerTraining:
             "MaxResults": _PAGE,
         }
         names: set[str] = set()
+        interrupted: set[str] = set()
         while self._clock.now() - began <= LONGEST_LISTING:
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
@@ -254,10 +261,14 @@ class SageMakerTraining:
             for summary in page.get("TrainingJobSummaries", ()):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     names.add(summary["TrainingJobName"])
+                    if is_interrupted(summary):
+                        interrupted.add(summary["TrainingJobName"])
             if not (token := page.get("NextToken")):
-                return LiveTrainingJobs(names=frozenset(names))
+                return LiveTrainingJobs(names=frozenset(names), interrupted=frozenset(interrupted))
             asked["NextToken"] = token
-        return LiveTrainingJobs(names=frozenset(names), complete=False)
+        return LiveTrainingJobs(
+            names=frozenset(names), interrupted=frozenset(interrupted), complete=False
+        )
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
