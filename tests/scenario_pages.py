@@ -39,6 +39,7 @@ SUBJECTS = {
     "drains": "Drains: `reserve_after`",
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
+    "hours": "Hours: pools that are not always open",
     "projects": "Projects and departments: shares and reclaim",
     "budgets": "Budgets: what a project may spend in a month",
     "limits": "Limits of projects and users",

@@ -497,5 +497,5 @@ def _request(spec: JobSpec) -> Request:
             "InstanceCount": spec.needed.slots,
             "VolumeSizeInGB": 1,
         },
-        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+        "StoppingCondition": {"MaxRuntimeInSeconds": -(-spec.max_runtime // 1000)},
     }

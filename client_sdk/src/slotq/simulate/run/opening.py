@@ -19,6 +19,7 @@ from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, JobSpec
 from slotq_core.admission.groups import check_gang
+from slotq_core.admission.instances.runtimes import with_longest
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused
@@ -192,7 +193,8 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     for spec in scenario.jobs:
         if spec.running_since is None or spec.at is None:
             continue
-        job = classed(_running(spec, scenario, world.pools), books)
+        running = with_hours(_running(spec, scenario, world.pools), spec, world.pools)
+        job = classed(running, books)
         if job.auto:
             waiting = replace(job, attempt=None)
             class_name = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
@@ -200,6 +202,12 @@ def running_jobs(scenario: Scenario) -> list[Job]:
         books.take(job, spec.at)
         found.append(job)
     return found
+
+
+def with_hours(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
+    """The job with the longest that it may run, if one of its pools has hours."""
+    seconds = -(-spec.max_runtime // 1000)
+    return with_longest(job, {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}, pools)
 
 
 def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:

@@ -120,6 +120,7 @@ class PoolSpec(PoolSection):
             properties=self.properties,
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
+            windows=self.windows,
             **{**settings, "count_foreign": True},
         )
 
@@ -193,6 +194,9 @@ class JobSpec(Section):
     fails: tuple[Failure, ...] = ()
     """The failures of the first attempts, one entry for each."""
     preemptible: Flag = True
+    max_runtime: Period = 86_400_000
+    """The longest that an attempt may run, as far as pools with hours count on it. Nothing ends
+    then."""
     min_runtime: Duration = 0
     user: MaybeName = ""
     role: MaybeName = ""

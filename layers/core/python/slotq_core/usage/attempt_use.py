@@ -16,7 +16,7 @@ from slotq_core.model.attempts import (
 from slotq_core.model.jobs import Job
 from slotq_core.timestamps import Moment
 
-_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 """The causes of a stop that count as evictions. Giving up an attempt is not an eviction."""
 
 
