@@ -19,7 +19,7 @@ from slotq_core.policy.plan import (
     StartGang,
     StartNode,
 )
-from tests.property.node_worlds import World, worlds
+from tests.property.node_worlds import World, check_in_any_order, worlds
 from tests.property.test_nodes import run
 
 
@@ -89,14 +89,7 @@ def _check_nodes_begun(made: list[Plan], world: World) -> None:
 
 @given(worlds(with_gangs=True, with_projects=True), st.randoms(use_true_random=False))
 def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: random.Random) -> None:
-    for _ in range(6):
-        expected, now = plan(world.snapshot(), world.now), world.now
-        shuffled = plan(world.snapshot(rng), now)
-        assert shuffled.decisions == expected.decisions
-        assert dict(shuffled.reasons) == dict(expected.reasons)
-        assert shuffled.wake_at == expected.wake_at
-        world.settle()
-        world.tick()
+    check_in_any_order(world, rng)
 
 
 @given(worlds(with_gangs=True, with_projects=True))

@@ -100,7 +100,7 @@ def check(scenario: Scenario, record: Record) -> None:
         fixed = any(not (job.preemptible and job.checkpoint) for job in together)
         for change in moments[run.pool]:
             if change.slots == 0 and change.at > run.since:
-                longest = max(job.max_runtime for job in together)
+                longest = max(job.max_runtime or 0 for job in together)
                 if fixed:
                     assert run.since + longest <= change.at, (run, change)
                 until = record.end if run.until is None else run.until

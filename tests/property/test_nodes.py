@@ -17,7 +17,7 @@ from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import EndNode, Evict, Move, NodeEnd, Plan, Start, StartNode
 from tests.property.first_jobs import plan_from_first_jobs
-from tests.property.node_worlds import GPUS, World, busy_worlds, worlds
+from tests.property.node_worlds import GPUS, World, busy_worlds, check_in_any_order, worlds
 
 MOST_TICKS = 150
 
@@ -189,14 +189,7 @@ def test_who_others_are_stopped_for_starts_before_they_do(world: World) -> None:
 
 @given(worlds(with_projects=True), st.randoms(use_true_random=False))
 def test_the_same_world_in_any_order_gives_the_same_plan(world: World, rng: random.Random) -> None:
-    for _ in range(6):
-        expected, now = plan(world.snapshot(), world.now), world.now
-        shuffled = plan(world.snapshot(rng), now)
-        assert shuffled.decisions == expected.decisions
-        assert dict(shuffled.reasons) == dict(expected.reasons)
-        assert shuffled.wake_at == expected.wake_at
-        world.settle()
-        world.tick()
+    check_in_any_order(world, rng)
 
 
 @given(busy_worlds())

@@ -17,7 +17,8 @@ from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import Scenario
-from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, JobSpec
+from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, InterruptionSpec, JobSpec
+from slotq_core.adapters.sagemaker.sagemaker_errors import WAITED_TOO_LONG
 from slotq_core.admission.groups import check_gang
 from slotq_core.admission.instances.runtimes import with_longest
 from slotq_core.admission.requirements import needs_of
@@ -35,6 +36,7 @@ from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import Rights, UserBooks
+from slotq_core.ports.training import MAX_RUNTIME, Request
 
 
 class RunInputs(Protocol):
@@ -82,6 +84,10 @@ class Course(Protocol):
     def silent_from(self) -> int | None: ...
     @property
     def release_seconds(self) -> int | None: ...
+    @property
+    def interruptions(self) -> tuple[InterruptionSpec, ...]: ...
+    @property
+    def max_runtime(self) -> int | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +100,8 @@ class AssumedCourse:
     fails: tuple[Failure, ...] = ()
     silent_from: int | None = None
     release_seconds: int | None = None
+    interruptions: tuple[InterruptionSpec, ...] = ()
+    max_runtime: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,8 +117,8 @@ class InitialQueue:
     courses: Mapping[str, Course] = field(default_factory=dict)
     """Of each of these jobs."""
     left: Mapping[str, int | None] = field(default_factory=dict)
-    """The remaining work of each job (ms), from the start of the live attempt, if any; None: it
-    never ends."""
+    """The remaining work of each job (ms), from when its live attempt got its instances, if it has
+    any; None: it never ends."""
     refused: Mapping[str, Refused] = field(default_factory=dict)
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
@@ -204,20 +212,28 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     return found
 
 
+def runtime_limit(longest: int | None) -> Request:
+    """The part of a request that says how long (ms) its job may run; None: SageMaker's default."""
+    seconds = MAX_RUNTIME if longest is None else max(1, longest // 1000)
+    return {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}
+
+
 def with_hours(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
     """The job with the longest that it may run, if one of its pools has hours."""
-    seconds = -(-spec.max_runtime // 1000)
-    return with_longest(job, {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}, pools)
+    return with_longest(job, runtime_limit(spec.max_runtime), pools)
 
 
 def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:
     assert spec.running_since is not None and spec.at is not None
+    (at,) = (pool for pool in pools if pool.name == spec.at)
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",  # an attempt's, and there is none # nosec B106
         pool=spec.at,
         instance_type=INSTANCE_TYPE,
+        capacity_kind=at.capacity_kind,
+        spot_wait=at.spot_wait,
         admitted_at=spec.running_since,
         created=True,
         running_since=spec.running_since,
@@ -273,6 +289,10 @@ _AT_THE_START = {
     NO_CAPACITY: Fate(ending=Ending.NO_CAPACITY, message=CAPACITY),
     NO_ROLE: Fate(ending=Ending.NO_RIGHTS, message=UNASSUMED),
 }
+
+
+NO_SPOT = Fate(ending=Ending.NO_CAPACITY, message=WAITED_TOO_LONG)
+"""The end of an attempt whose spot instances do not come in time."""
 
 
 def fate_of(fails: tuple[Failure, ...], attempt: int) -> Fate | None:

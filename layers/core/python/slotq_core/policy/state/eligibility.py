@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -50,7 +49,7 @@ class Eligibility:
             return closing.keeps_out([job], job.demand.slots)
         if gang.runs:
             return closing.keeps_out([*gang.active, job], job.demand.slots)
-        return closing.keeps_out(gang.waiting, gang.demand_in(room.pool.name, job).slots)
+        return closing.keeps_out(gang.waiting, gang.least_in(room.pool.name, job).demand.slots)
 
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
@@ -64,9 +63,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return copied(
-            job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
-        )
+        return gang.least_in(pool, job) if by_pool else gang.all_with(job)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
