@@ -39,6 +39,7 @@ SUBJECTS = {
     "drains": "Drains: `reserve_after`",
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
+    "hours": "Hours: pools that are not always open",
     "spot": "Spot pools: interruptions, and spot that never comes",
     "projects": "Projects and departments: shares and reclaim",
     "budgets": "Budgets: what a project may spend in a month",

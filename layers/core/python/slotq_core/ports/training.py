@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slotq_core.admission.instances.runtimes import BY_DEFAULT
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
-MAX_RUNTIME = 86_400
-"""How long (s) a training job may run whose request does not say so: SageMaker's default."""
-
+MAX_RUNTIME = BY_DEFAULT
+"""How long (s) a training job may run whose request does not say so."""
 
 NODE_MAX_RUNTIME = 28 * 86_400
 """How long (s) the training job of a node may run: the longest that SageMaker allows."""

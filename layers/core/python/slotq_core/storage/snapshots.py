@@ -82,6 +82,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         gpus=line.gpus,
         tenant=line.tenant,
         longest_attempt=line.longest_attempt,
+        checkpoints=bool(line.gpus) or not line.longest_attempt,
     )
 
 

@@ -17,7 +17,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
-_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 """The causes of a stop that count as evictions. Giving up an attempt is not an eviction."""
 
 

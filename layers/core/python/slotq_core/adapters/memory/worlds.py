@@ -21,6 +21,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import MOST_AHEAD, Ahead, Ledger, World
 from slotq_core.storage.ends import end_of
 from slotq_core.storage.order_keys import order_key
+from slotq_core.storage.scheduled import scheduled
 from slotq_core.storage.snapshots import (
     FIRST_JOBS,
     MAX_DUE,
@@ -86,8 +87,9 @@ class MemoryWorlds:
         )
 
     @one_at_a_time
-    def pools(self, _: int) -> list[tuple[Pool, Ledger]]:
-        return [(pool, self._state.ledgers[pool.name]) for pool in self._state.pools_now()]
+    def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
+        pools = scheduled(self._state.pools_now(), now)
+        return [(pool, self._state.ledgers[pool.name]) for pool in pools]
 
     @one_at_a_time
     def nodes(self, _: int) -> list[Node]:
@@ -133,7 +135,7 @@ class MemoryWorlds:
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
         snapshot = snapshot_of(
-            self._state.pools_now(),
+            scheduled(self._state.pools_now(), now),
             self._configuration.sharing,
             active,
             waiting,

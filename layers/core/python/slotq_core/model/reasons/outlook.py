@@ -373,6 +373,7 @@ class TimeCause(StrEnum):
     LEARNED_LIMIT = "learned_limit"
     RESERVE_AFTER = "reserve_after"
     TIME_SLICE = "time_slice"
+    HOURS = "hours"
 
 
 _HAPPENS = {
@@ -386,6 +387,7 @@ _HAPPENS = {
     TimeCause.LEARNED_LIMIT: "pool {pool} is used in full again",
     TimeCause.RESERVE_AFTER: "pool {pool} drains for it",
     TimeCause.TIME_SLICE: "a time slice in pool {pool} ends",
+    TimeCause.HOURS: "pool {pool} changes its size",
 }
 
 

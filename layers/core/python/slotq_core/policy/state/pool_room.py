@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
@@ -24,6 +25,9 @@ from slotq_core.policy.state.claims import Claims, Entitlement, kept
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
+
+if TYPE_CHECKING:  # Most queues have no pools with hours, and no cold start should pay for them.
+    from slotq_core.policy.lifecycle.closing import Closing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +67,8 @@ class PoolRoom:
         used = Demand.total([job.demand for job in active])
         stopping = [job.demand for job in active if job.state is JobState.STOPPING]
         self._running, self._journal = running, journal
-        self.pool = pool
+        self.pool, self.size = pool, pool.size(now)
         self.jobs: PoolJobs = running.pools[pool.name]
-        self.size = pool.size(now)
         self.free = self.size - used
         """Capacity not given; negative if the pool shrank below its use."""
         self.coming = Demand.total(stopping)
@@ -88,10 +91,11 @@ class PoolRoom:
         self.probed_until = probes_until(prober) if prober else None
         """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
-        health = pool.health
+        self.closing = _closing(pool, active, now)
+        """What the pool's hours keep out; None: its size does not change with time."""
         times = {
-            TimeCause.POOL_BACKOFF: health.not_before,
-            TimeCause.LEARNED_LIMIT: health.learned_until,
+            TimeCause.POOL_BACKOFF: pool.health.not_before,
+            TimeCause.LEARNED_LIMIT: pool.health.learned_until,
             TimeCause.PROBE: self.probed_until,
         }
         self.times = [(cause, at) for cause, at in times.items() if at is not None]
@@ -121,6 +125,8 @@ class PoolRoom:
 
     @property
     def unavailable(self) -> bool:
+        if self.closing is not None and self.closing.is_shut:
+            return True
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def give(self, job: Job) -> None:
@@ -130,6 +136,9 @@ class PoolRoom:
         self.expect_start(job)
         self.rights.give(job)
         self._journal.record(self.rights.take_back, job)
+        if self.closing is not None:
+            self.closing.give(job)
+            self._journal.record(self.closing.take_back, job)
 
     def expect_start(self, job: Job) -> None:
         """The job starts in this plan, or by a claim in the next one at this moment. After a
@@ -168,6 +177,9 @@ class PoolRoom:
         self._running.remove(victim, self.pool.name)
         if was_placed:
             self._change(free=victim.demand)
+            if self.closing is not None:
+                self.closing.take_back(victim)
+                self._journal.record(self.closing.give, victim)
         else:
             self._change(coming=victim.demand)
 
@@ -188,6 +200,14 @@ class PoolRoom:
 
     def _restore(self, free: Demand, coming: Demand, both: Demand) -> None:
         self.free, self.coming, self.both = free, coming, both
+
+
+def _closing(pool: Pool, active: Sequence[Job], now: int) -> Closing | None:
+    if not pool.schedule:
+        return None
+    from slotq_core.policy.lifecycle.closing import Closing
+
+    return Closing(pool, active, now)
 
 
 def rooms_of(

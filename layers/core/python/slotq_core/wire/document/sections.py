@@ -40,6 +40,7 @@ from slotq_core.wire.document.values import (
     UserLimits,
     Value,
     Weight,
+    Windows,
 )
 from slotq_core.wire.nodes.node_rules import NodeShare, switched
 
@@ -125,6 +126,8 @@ class PoolSection(Section):
     count_foreign: Flag = False
     checkpoints: CheckpointRule = CheckpointRule.WARN
     """The treatment of a preemptible job without checkpoints."""
+    windows: Windows = ()
+    """When the pool is open; empty: always."""
     nodes: Annotated[
         NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None

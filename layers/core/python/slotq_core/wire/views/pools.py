@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.wire import VERSION
@@ -133,6 +134,24 @@ class PoolSettingsView(BaseModel):
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
     nodes: NodeRulesView | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
+    windows: list[str] = Field(default=[])
+    """When the pool is open; empty: always."""
+
+
+class HoursView(BaseModel):
+    """What a pool's hours say now."""
+
+    slots: int
+    """How many slots the pool offers now."""
+    cause: str
+    """Why it offers no more: `open`, or `window`: its opening hours are over."""
+    changes_at: str | None = None
+    """When the number changes next; None: not known."""
+    then: int | None = None
+    """How many slots it offers from then on."""
+    moment: str = ""
+    """When slots come, or are gone for everybody, in the words of the pool's hours. Before they are
+    gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
 
 
 class PoolView(BaseModel):
@@ -151,6 +170,8 @@ class PoolView(BaseModel):
     """Used by training jobs outside the queue, if the pool counts them."""
     settings: PoolSettingsView
     health: PoolHealthView
+    hours: HoursView | None = None
+    """None: the pool is always open."""
 
 
 class PoolsView(BaseModel):
@@ -160,7 +181,7 @@ class PoolsView(BaseModel):
     pools: list[PoolView]
 
 
-def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
+def pool_view(pool: Pool, *, size: Demand, used: Demand, hours: SizeNow | None = None) -> PoolView:
     return view_of(
         pool,
         PoolView,
@@ -170,6 +191,7 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
         foreign=_amounts(pool.foreign),
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
+        hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
     )
 
 

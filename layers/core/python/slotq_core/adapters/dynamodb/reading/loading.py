@@ -50,6 +50,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change, Configuration, InParts, Ledger, Poison, World
 from slotq_core.ports.usage import UsageBook
+from slotq_core.storage.scheduled import scheduled
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
 
@@ -318,7 +319,7 @@ class DynamoWorlds:
             self._note_unmade(awaiting, configured, sieve)
         return _Capacity(
             configuration=configured,
-            pools=tuple(pools),
+            pools=tuple(scheduled(pools, now)),
             holders=holders,
             lost=undecidable,
             awaiting=bool(awaiting),
