@@ -231,8 +231,8 @@ def test_or_it_is_given_a_place():
 def test_where_no_place_can_be_given_the_advice_is_one_that_helps():
     """Whether the job is preemptible does not matter in a spot pool."""
     world = QueueWorld(spot(checkpoints=CheckpointRule.PROVIDE))
+    output = {"S3OutputPath": "s3://bucket/" + "x" * 1_000}
     with pytest.raises(CheckpointsRequired) as refused:
-        output = {"S3OutputPath": "s3://bucket/" + "x" * 1_000}
         submit(world, checkpoints="", pools="s", OutputDataConfig=output)
     assert "give the request a CheckpointConfig" in refused.value.message
     assert "preemptible" not in refused.value.message
