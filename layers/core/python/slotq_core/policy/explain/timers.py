@@ -13,6 +13,7 @@ from slotq_core.policy.lifecycle.missing_rights import no_eviction_until
 from slotq_core.policy.lifecycle.retry import gives_up_at
 from slotq_core.policy.lifecycle.stall import stalls_at
 from slotq_core.policy.lifecycle.suspend import graces_end
+from slotq_core.policy.lifecycle.warm_slots import kept_until
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.budgets import Budgets
 
@@ -34,6 +35,8 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
         from slotq_core.policy.lifecycle.closing import closing_times
 
         timers += closing_times(snapshot, now)
+    if snapshot.warm:
+        timers += kept_until(snapshot, now)
     for pool in snapshot.pools:
         for failed in pool.health.failed_nodes:
             if failed.not_before > now:

@@ -115,6 +115,8 @@ class PoolSection(Section):
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
     spot_wait: Duration = 0
+    keep_warm: Duration | None = None
+    """How long instances stay warm for the next job."""
     suspend_grace: Grace = 0
     stall_after: Period | None = None
     on_stall: OnStall = OnStall.WARN
