@@ -186,7 +186,7 @@ def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
         case plan.Evict():
             return _eviction(decision, jobs)
         case plan.Close(jobs=closed):
-            return copied(decision, jobs=tuple(_once(jobs.get(job.name, job) for job in closed)))
+            decision = copied(decision, jobs=tuple(_once(jobs.get(j.name, j) for j in closed)))
     return decision
 
 
