@@ -34,6 +34,7 @@ from slotq_core.wire.document.models import class_of
 from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
+    FairShareSection,
     LimitsSection,
     NotificationSection,
     PeopleSection,
@@ -69,6 +70,7 @@ class Contents(Section):
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
+    fair_share: FairShareSection | None = None
     classes: tuple[ClassSection, ...] = ()
     users: tuple[UserSection, ...] = ()
     user_groups: tuple[UserGroupSection, ...] = ()

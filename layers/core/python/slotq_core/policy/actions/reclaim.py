@@ -25,6 +25,7 @@ from typing import Protocol
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import HOUR
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank
@@ -266,13 +267,26 @@ class Search:
             giver = max(left, key=lambda name: taking.over_served(left[name]))
             if giver not in coming:
                 coming[giver] = iter(candidates(giver))
-            victim = next(coming[giver], None) if taking.is_fair(left[giver]) else None
+            theirs = left[giver]
+            victim = self._next(coming[giver], taking, theirs) if taking.is_fair(theirs) else None
             if victim is None:  # A project that may not give any more never may again.
                 del left[giver]
             else:
                 taken.append(victim)
                 taking.lose(self._accounts.scopes.counted(victim, self._name), left[giver])
         return tuple(taken)
+
+    def _next(
+        self, candidates: Iterator[Candidate], taking: Taking, theirs: Chain
+    ) -> Candidate | None:
+        """The next victim of a project that gives; None if there is none. What is passed over here
+        stays: a project that only gives by past use does so until the end of the search."""
+        if not taking.gives_by_past_use(theirs):
+            return next(candidates, None)
+        since = self._state.snapshot.past_use.at - HOUR
+        if self.job.entry_time > since:
+            return None
+        return next((candidate for candidate in candidates if candidate.ran_at(since)), None)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
         return Shortfalls(Shortfall(missing=missing, gives=methodcaller("frees", self._name)))

@@ -94,6 +94,16 @@ class Candidate:
         held = [job.demand for job, _ in self.places]
         return held[0] if len(held) == 1 else Demand.total(held)
 
+    def ran_at(self, moment: int) -> bool:
+        """Whether every attempt had begun to run by the moment (ms)."""
+        attempts = (job.attempt for job, _ in (*self.places, *self.others))
+        return all(
+            attempt is not None
+            and attempt.running_since is not None
+            and attempt.running_since <= moment
+            for attempt in attempts
+        )
+
     @property
     def order_once_started(self) -> Order:
         """The sort key in the next plan, for which everything that this plan has started runs."""
