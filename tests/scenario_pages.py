@@ -40,6 +40,7 @@ SUBJECTS = {
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
     "projects": "Projects and departments: shares and reclaim",
+    "fair_over_time": "Fair over time: past use moves the surplus",
     "budgets": "Budgets: what a project may spend in a month",
     "limits": "Limits of projects and users",
     "classes": "Priority classes, AUTO, demotion",

@@ -29,7 +29,7 @@ from slotq_core.model.projects import HOUR
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank
-from slotq_core.policy.state.candidates import Candidate
+from slotq_core.policy.state.candidates import Candidate, ran_at
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
@@ -79,6 +79,16 @@ class Reclaims:
             ],
             base,
         )
+
+
+def past_use_waits(state: PlanState, job: Job, other: Job, taking: Taking, theirs: Chain) -> bool:
+    """Whether past use alone lets the job reclaim from the other job's project, and not yet."""
+    giver = taking.giver(theirs)
+    if not taking.is_fair(theirs):
+        return not giver.over_share() and giver.used.exceeds(giver.share, giver.resources, NOTHING)
+    since = state.snapshot.past_use.at - HOUR
+    late = job.entry_time > since or not ran_at(other, since)
+    return late and taking.gives_by_past_use(theirs)
 
 
 class Holders(Protocol):

@@ -95,14 +95,8 @@ class Candidate:
         return held[0] if len(held) == 1 else Demand.total(held)
 
     def ran_at(self, moment: int) -> bool:
-        """Whether every attempt had begun to run by the moment (ms)."""
-        attempts = (job.attempt for job, _ in (*self.places, *self.others))
-        return all(
-            attempt is not None
-            and attempt.running_since is not None
-            and attempt.running_since <= moment
-            for attempt in attempts
-        )
+        """Whether every job ran by the moment (ms)."""
+        return all(ran_at(job, moment) for job, _ in (*self.places, *self.others))
 
     @property
     def order_once_started(self) -> Order:
@@ -267,6 +261,12 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
         return True, None
     until = job.attempt.running_since + length
     return now < until, until
+
+
+def ran_at(job: Job, moment: int) -> bool:
+    """Whether the job's attempt had begun to run by the moment (ms)."""
+    since = job.attempt.running_since if job.attempt else None
+    return since is not None and since <= moment
 
 
 def unsaved(job: Job, now: int) -> int:

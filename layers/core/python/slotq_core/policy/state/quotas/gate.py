@@ -127,11 +127,15 @@ class Taking:
         in_full = is_full(top) and top.in_share(self.asked)
         return above and in_full and isinstance(other.owner, Department)
 
+    def giver(self, theirs: Chain) -> Account:
+        """The account that must hold more than it deserves: where the two branches part."""
+        return theirs[0 if self.mine[-1] is theirs[-1] else -1]
+
     def gives_by_past_use(self, theirs: Chain) -> bool:
         """Whether the victim's project, which gives, would keep its slots if past use did not
         count."""
-        part = 0 if self.mine[-1] is theirs[-1] else -1
-        mine, other = self.mine[part], theirs[part]
+        other = self.giver(theirs)
+        mine = self.mine[0 if other is theirs[0] else -1]
         if other.share_by_weights is None or not other.within_weights(self._gone(other)):
             return False
         return not (self._over(other, NOTHING)[1] and mine.in_quota(self.asked))

@@ -240,13 +240,13 @@ def _share_out_over_time(
 
 
 def _kept(name: str, account: Account, total: int) -> int:
-    """How much of a resource the account keeps: up to a 32nd of all more than its fair share, where
-    past use moves that, but then no more than its share by weights if that is larger."""
+    """How much of a resource the account keeps: a 32nd of all (rounded) more than its fair share,
+    where past use moves that, but no more than its share by weights if that is larger."""
     assert account.share_by_weights is not None
     share, by_weights = account.share[name], account.share_by_weights[name]
     if share == by_weights:
         return share
-    more = share + -(-total // 32)
+    more = share + (total + 16) // 32
     return more if by_weights < share else min(more, by_weights)
 
 
