@@ -39,6 +39,7 @@ SUBJECTS = {
     "drains": "Drains: `reserve_after`",
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
+    "spot": "Spot pools: interruptions, and spot that never comes",
     "projects": "Projects and departments: shares and reclaim",
     "fair_over_time": "Fair over time: past use moves the surplus",
     "budgets": "Budgets: what a project may spend in a month",

@@ -576,6 +576,61 @@ CASES = [
         nodes=(node(idle=59_000),),
         wake_at=NOW + 1_000,
     ),
+    *(
+        Case(
+            sentence=f"on a {state} node of a paused pool a claim stays, and nothing starts",
+            pools=(nodes_pool(slots=1, state=PoolState.PAUSED),),
+            nodes=(node(state=state),),
+            waiting=(claims("j", 2),),
+            waits={"j": reasons.PoolClosed},
+        )
+        for state in (NodeState.STARTING, NodeState.READY)
+    ),
+    Case(
+        sentence="a drained pool gives up the claims to its nodes",
+        pools=(nodes_pool(state=PoolState.DRAINED), replace(pool(slots=1), name="q")),
+        nodes=(node(),),
+        waiting=(replace(claims("j", 2), pools=("p", "q")),),
+        decided=["drop j"],
+    ),
+    Case(
+        sentence="a claim to a node is given up where the project may not use the pool any more",
+        pools=(nodes_pool(open=False),),
+        projects=(Project(name="a"), Project(name="b", quota={"p": Demand(slots=1)})),
+        nodes=(node(project="a"),),
+        waiting=(claims("j", 2, project="a"),),
+        decided=["drop j"],
+    ),
+    Case(
+        sentence="and where the job does not accept the pool any more",
+        pools=(nodes_pool(), replace(pool(slots=1), name="q")),
+        nodes=(node(),),
+        waiting=(replace(claims("j", 2), pools=("q",)),),
+        decided=["drop j"],
+    ),
+    Case(
+        sentence="a claim to a node is given up where its user's limit is used up",
+        nodes=(node(), node("n2")),
+        active=(on(runs("r", person="ann", priority_class="NORMAL"), gpus=4),),
+        users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
+        waiting=(claims("j", 2, at="n2", person="ann", priority_class="NORMAL"),),
+        decided=["drop j"],
+    ),
+    Case(
+        sentence="and waits where what uses it stops",
+        nodes=(node(idle=5), node("n2")),
+        active=(on(stops("r", person="ann", priority_class="NORMAL"), gpus=4),),
+        users=(User(name="ann", limits={"p": {"NORMAL": 1}}),),
+        waiting=(claims("j", 2, at="n2", person="ann", priority_class="NORMAL"),),
+        waits={"j": reasons.NodeComing},
+    ),
+    Case(
+        sentence="a drained pool keeps no node without jobs",
+        pools=(nodes_pool(state=PoolState.DRAINED),),
+        nodes=(node(idle=5), node("n2")),
+        active=(on(runs("r"), "n2"),),
+        decided=["end n1: unneeded"],
+    ),
     Case(sentence="then it ends", nodes=(node(idle=60_000),), decided=["end n1: keep_over"]),
     Case(
         sentence="also while others wait",
@@ -927,6 +982,17 @@ def outlook_of(name: str, **world: Any) -> outlook.Outlook:
     found = plan(snapshot, NOW, asked).outlook
     assert found is not None
     return found
+
+
+def test_members_of_a_gang_with_claims_do_not_start_in_a_paused_pool() -> None:
+    snapshot = Snapshot(
+        pools=(nodes_pool(state=PoolState.PAUSED),),
+        nodes=(node(),),
+        groups=(Group(name="g", members=("a", "b")),),
+        waiting=tuple(replace(claims(name, 1), group="g") for name in "ab"),
+    )
+    assert plan(snapshot, NOW).decisions == ()
+    assert said(plan(replace(snapshot, pools=(nodes_pool(),)), NOW)) == ["StartGang"]
 
 
 def test_the_outlook_counts_the_gpus_of_a_node_and_names_the_jobs_there() -> None:

@@ -44,6 +44,19 @@ CASES = [
     (POOL + "jobs: [{name: j, instances: 9}]", 2, "jobs[0].instances", "did you mean 'slots'?"),
     ("pools: [{name: p, capacity: 1, changes: [{at: 1, capacty: 2}]}]", 1,
      "pools[0].changes[0].capacty", "takes at, capacity, foreign, state"),
+    # interruptions
+    (POOL + "jobs: [{name: j, submit_at: 0, interruptions: [{lasts: 5}]}]", 2,
+     "jobs[0].interruptions[0].after", "this key is needed"),
+    (POOL + "jobs: [{name: j, submit_at: 0, interruptions: [{after: 5, lasts: 0}]}]", 2,
+     "jobs[0].interruptions[0].lasts", "seconds"),
+    (POOL + "jobs: [{name: j, submit_at: 0, interruptions: [{after: 5, for: 2}]}]", 2,
+     "jobs[0].interruptions[0].for", "takes attempt, after, lasts"),
+    (POOL + "jobs: [{name: j, submit_at: 0, interruptions: [{after: 5, lasts: 1}, {after: 0}]}]", 2,
+     "jobs[0].interruptions[1].after", "only the first of an attempt may be at its start"),
+    (POOL + "jobs: [{name: j, submit_at: 0, interruptions: [{after: 5}, {after: 1}]}]", 2,
+     "jobs[0].interruptions[1]", "the one before it has no lasts, so it never ends"),
+    (POOL + "jobs: [{name: j, running_since: 0, pool: p, interruptions: [{after: 0}]}]", 2,
+     "jobs[0].interruptions[0].after", "the job runs at the start, so it has instances"),
     # types of values
     ("pools: [{name: p, capacity: 0}]", 1, "pools[0].capacity", "from 1 to 1,000,000"),
     ("pools: [{name: p, capacity: -1}]", 1, "pools[0].capacity", "is needed, not -1"),
@@ -284,6 +297,7 @@ WRONG_POOL = "pools: [{name: p, capacity: 1, nodes: {gpus: 8, "
 WRONG_ENTRY = {
     "pools.nodes": f"{WRONG_POOL}sellotape: 1}}}}]\n",
     "pools.nodes.vpc": f"{WRONG_POOL}vpc: {{sellotape: 1}}}}}}]\n",
+    "jobs.interruptions": "jobs: [{name: j, submit_at: 0, interruptions: [{sellotape: 1}]}]\n",
     "scheduler": "scheduler: {sellotape: 1}\n",
     "fair_share": "fair_share: {sellotape: 1}\n",
     "people": "people: {sellotape: 1}\n",

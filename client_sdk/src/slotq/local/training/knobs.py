@@ -55,6 +55,9 @@ class Knobs:
     run, and waits for others. Counts the training jobs that begin to run."""
     interrupt_after: float = 0.0
     """Seconds."""
+    spot_price: float = 0.3
+    """What managed spot training costs, as a part of the price on demand: BillableTimeInSeconds is
+    this part of TrainingTimeInSeconds."""
     throttle: int = 0
     """Any call returns ThrottlingException."""
     lose_answers: int = 0
@@ -87,6 +90,15 @@ class Knobs:
         setattr(self, knob, left - 1)
         return True
 
+    def spot_delay(self, _training_job: str) -> float:
+        """How many seconds managed spot training waits for its instances now."""
+        return self.spot_seconds
+
+    def interruption(self, training_job: str) -> float | None:
+        """How many seconds managed spot training keeps the instances that it has got. None: until
+        its end."""
+        return self.interrupt_after if self.take("interrupt_spot", training_job) else None
+
     def denies(self, action: str) -> bool:
         """Whether callers are denied this action."""
         return action in self.denied.split(",")
@@ -116,7 +128,8 @@ def _read(name: str, value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if not 0 <= number <= LONGEST or (kind == "int" and number != int(number)):
+    most = 1 if name == "spot_price" else LONGEST
+    if not 0 <= number <= most or (kind == "int" and number != int(number)):
         what = "a whole number" if kind == "int" else "a number of seconds"
         raise ValueError(f"the knob '{name}' takes {what}, at least 0, not {value!r}")
     return int(number) if kind == "int" else number

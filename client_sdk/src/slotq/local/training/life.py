@@ -50,6 +50,7 @@ class Life:
 
     def begin(self, job: TrainingJob) -> None:
         self.live[job.name] = job
+        job.billed_part = self._knobs.spot_price if job.is_spot else 1.0
         job.due = self._instances_at(job)
         self._enter(job, "InProgress", "Starting")
 
@@ -99,7 +100,7 @@ class Life:
                 self._runner.kill(job.name)
         elif job.secondary == "Interrupted" and job.runs_since is not None:
             self._runner.kill(job.name)
-        elif waits_until is not None and waits_until <= now:
+        elif waits_until is not None and waits_until <= now and self._wait_counts(job):
             self._begin_stop(job, as_="MaxWaitTimeExceeded")
         elif job.secondary in {"Starting", "Interrupted"}:
             self._provision(job)
@@ -113,7 +114,9 @@ class Life:
             self._begin_stop(job, as_="MaxRuntimeExceeded")
 
     def _provision(self, job: TrainingJob) -> None:
-        if self._knobs.take("fail_provisioning", job.name):
+        if job.is_spot and self._knobs.take("stick_spot", job.name):
+            job.due = job.waits_until
+        elif self._knobs.take("fail_provisioning", job.name):
             self._end(job, "Failed", "Failed", reason=CAPACITY)
         elif self._knobs.take("fail_insufficient", job.name):
             self._enter(job, "InProgress", "Pending")
@@ -125,26 +128,32 @@ class Life:
         elif self._knobs.take("stick_pending", job.name):
             job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")
-        elif job.is_spot and self._knobs.take("stick_spot", job.name):
-            job.due = job.waits_until
         else:
             self._run(job)
 
     def _instances_at(self, job: TrainingJob) -> int:
         """The time at which a job that looks for instances gets them, or has waited too long."""
-        seconds = self._knobs.start_seconds + (self._knobs.spot_seconds if job.is_spot else 0)
+        seconds = self._knobs.start_seconds
+        if job.is_spot:
+            seconds += self._knobs.spot_delay(job.name)
         come = self._clock.now() + round(seconds * 1000)
         return come if job.waits_until is None else min(come, job.waits_until)
+
+    def _wait_counts(self, job: TrainingJob) -> bool:
+        """Whether the end of its maximum wait ends a job. It bounds waiting and running
+        together."""
+        return job.runs_since is None or self._max_runtime_counts
 
     def _run(self, job: TrainingJob) -> None:
         now = job.runs_since = self._clock.now()
         if job.started_at is None:
             job.started_at = now
         ends = [now + job.max_runtime - job.ran] if self._max_runtime_counts else []
-        if job.is_spot and self._knobs.take("interrupt_spot", job.name):
-            job.interrupted_at = now + int(self._knobs.interrupt_after * 1000)
+        keeps = self._knobs.interruption(job.name) if job.is_spot else None
+        if keeps is not None:
+            job.interrupted_at = now + round(keeps * 1000)
             ends.append(job.interrupted_at)
-        if job.waits_until is not None:
+        if job.waits_until is not None and self._wait_counts(job):
             ends.append(job.waits_until)
         job.due = min(ends, default=None)
         self._enter(job, "InProgress", "Downloading")

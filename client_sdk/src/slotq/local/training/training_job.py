@@ -48,6 +48,8 @@ _ECHOED = (
     "VpcConfig",
 )
 
+_NOT_IN_EVENTS = frozenset({"BillableTimeInSeconds"})
+
 
 @dataclass(kw_only=True)
 class Transition:
@@ -82,6 +84,8 @@ class TrainingJob:
     """When the instances came that the job has. None: it has none."""
     ran: int = 0
     """How long it ran before, on instances that were taken back (ms)."""
+    billed_part: float = 1.0
+    """The part of its training time that is billed."""
     interrupted_at: int | None = None
     """When the instances will be taken back. None: they are not."""
     exit: WorkEnd | None = None
@@ -211,7 +215,8 @@ class TrainingJob:
             shown["TrainingEndTime"] = to_datetime(self.ended_at)
             since = self.ended_at if self.runs_since is None else self.runs_since
             ran = self.ran + self.ended_at - since
-            shown["TrainingTimeInSeconds"] = shown["BillableTimeInSeconds"] = max(1, ran // 1000)
+            shown["TrainingTimeInSeconds"] = max(1, ran // 1000)
+            shown["BillableTimeInSeconds"] = max(1, int(ran * self.billed_part) // 1000)
         return shown
 
     def _failure(self) -> dict[str, str]:
@@ -245,8 +250,14 @@ class TrainingJob:
             "time": to_datetime(self.modified_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "region": region,
             "resources": [self.arn],
-            "detail": _as_event(self.description())
+            "detail": _as_event(self._detail())
             | {"FinalMetricDataList": None, "Tags": dict(self.tags)},
+        }
+
+    def _detail(self) -> dict[str, Any]:
+        """The description as in an event, which does not say what is billed."""
+        return {
+            key: value for key, value in self.description().items() if key not in _NOT_IN_EVENTS
         }
 
 

@@ -5,6 +5,7 @@ This module decides nothing, so its record and the policy's can be compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +22,7 @@ from slotq.simulate.run.engine import USER_CANCEL
 from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.played_nodes import LastingDocuments, PlayedNodes, node_of
 from slotq.simulate.run.record import Record
+from slotq.simulate.run.simulated_spot import SpotTurn, runtime_limit, turn_of
 from slotq.simulate.scenario.fields import NO_CAPACITY, NO_ROLE
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
@@ -215,7 +217,8 @@ class _Scripts(NoScripts):
 
 
 class _Fates(Knobs):
-    """Knobs that make attempts fail at their start, as the scenario says."""
+    """Knobs that make attempts fail at their start, and spot instances come and go, as the scenario
+    says."""
 
     _ENDINGS: ClassVar = {
         "fail_provisioning": Ending.NO_CAPACITY,
@@ -223,12 +226,27 @@ class _Fates(Knobs):
         "fail_assuming": Ending.NO_RIGHTS,
     }
 
-    def __init__(self, fails: Callable[[str], Ending | None]) -> None:
+    def __init__(
+        self, fails: Callable[[str], Ending | None], spot: Callable[[str, int], SpotTurn]
+    ) -> None:
+        """`spot`: how a training job gets spot instances for the nth time, from 0."""
         super().__init__()
-        self._fails = fails
+        self._fails, self._spot = fails, spot
+        self._turns = Counter[str]()
+        """How often each training job has got spot instances."""
+
+    def spot_delay(self, training_job: str) -> float:
+        return (self._spot(training_job, self._turns[training_job]).late or 0) / 1000
+
+    def interruption(self, training_job: str) -> float | None:
+        keeps = self._spot(training_job, self._turns[training_job]).keeps
+        self._turns[training_job] += 1
+        return None if keeps is None else keeps / 1000
 
     def take(self, knob: str, training_job: str = "") -> bool:
-        wanted = self._ENDINGS.get(knob)
+        if knob == "stick_spot":
+            return self._spot(training_job, self._turns[training_job]).late is None
+        wanted = self._ENDINGS.get(knob) if not self._turns[training_job] else None
         return wanted is not None and self._fails(training_job) is wanted
 
 
@@ -262,7 +280,7 @@ class _Live:
             clock=self._clock,
             runner=self._nodes,
             emit=self._events.append,
-            knobs=_Fates(self._fails_to_start),
+            knobs=_Fates(self._fails_to_start, self._spot_turn),
             max_runtime_counts=False,
         )
         self._asks = scenario.asks()
@@ -438,6 +456,11 @@ class _Live:
             failure=SCRIPT,
         )
 
+    def _spot_turn(self, training_job: str, turn: int) -> SpotTurn:
+        job = self._store.jobs.get(self._store.jobs.owner_of(training_job) or "")
+        assert job is not None and job.attempt is not None
+        return turn_of(self._specs[job.name].interruptions, job.attempt.number, turn)
+
     def _fails_to_start(self, training_job: str) -> Ending | None:
         """The error that prevents a training job from running. None: no error."""
         if not self._some_fail:  # Saves reads of the store.
@@ -498,5 +521,5 @@ def _request(spec: JobSpec) -> Request:
             "InstanceCount": spec.needed.slots,
             "VolumeSizeInGB": 1,
         },
-        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+        **runtime_limit(spec.max_runtime),
     }

@@ -17,7 +17,8 @@ from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import Scenario
-from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, JobSpec
+from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, InterruptionSpec, JobSpec
+from slotq_core.adapters.sagemaker.sagemaker_errors import WAITED_TOO_LONG
 from slotq_core.admission.groups import check_gang
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
@@ -81,6 +82,10 @@ class Course(Protocol):
     def silent_from(self) -> int | None: ...
     @property
     def release_seconds(self) -> int | None: ...
+    @property
+    def interruptions(self) -> tuple[InterruptionSpec, ...]: ...
+    @property
+    def max_runtime(self) -> int | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +98,8 @@ class AssumedCourse:
     fails: tuple[Failure, ...] = ()
     silent_from: int | None = None
     release_seconds: int | None = None
+    interruptions: tuple[InterruptionSpec, ...] = ()
+    max_runtime: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,8 +115,8 @@ class InitialQueue:
     courses: Mapping[str, Course] = field(default_factory=dict)
     """Of each of these jobs."""
     left: Mapping[str, int | None] = field(default_factory=dict)
-    """The remaining work of each job (ms), from the start of the live attempt, if any; None: it
-    never ends."""
+    """The remaining work of each job (ms), from when its live attempt got its instances, if it has
+    any; None: it never ends."""
     refused: Mapping[str, Refused] = field(default_factory=dict)
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
@@ -205,12 +212,15 @@ def running_jobs(scenario: Scenario) -> list[Job]:
 
 def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:
     assert spec.running_since is not None and spec.at is not None
+    (at,) = (pool for pool in pools if pool.name == spec.at)
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",  # an attempt's, and there is none # nosec B106
         pool=spec.at,
         instance_type=INSTANCE_TYPE,
+        capacity_kind=at.capacity_kind,
+        spot_wait=at.spot_wait,
         admitted_at=spec.running_since,
         created=True,
         running_since=spec.running_since,
@@ -266,6 +276,10 @@ _AT_THE_START = {
     NO_CAPACITY: Fate(ending=Ending.NO_CAPACITY, message=CAPACITY),
     NO_ROLE: Fate(ending=Ending.NO_RIGHTS, message=UNASSUMED),
 }
+
+
+NO_SPOT = Fate(ending=Ending.NO_CAPACITY, message=WAITED_TOO_LONG)
+"""The end of an attempt whose spot instances do not come in time."""
 
 
 def fate_of(fails: tuple[Failure, ...], attempt: int) -> Fate | None:

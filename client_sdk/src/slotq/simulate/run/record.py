@@ -28,7 +28,8 @@ class RecordedEvent:
     t: int
     event: str
     """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; stall: a silent
-    script is warned of or stopped; budget: a project has come near its budget."""
+    script is warned of or stopped; interrupt, resume: SageMaker has taken spot instances back, and
+    found others; budget: a project has come near its budget."""
     job: str
     """Empty for `budget`."""
     pool: str | None = None
@@ -182,8 +183,14 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
 def _within_a_state(before: Job, after: Job) -> list[tuple[str, str]]:
     if _warned_at(after) is not None and _warned_at(before) is None:
         return [("stall", "")]
+    if _is_interrupted(before) is not _is_interrupted(after):
+        return [("interrupt" if _is_interrupted(after) else "resume", "")]
     demoted = after.priority_class != before.priority_class
     return [("demote", f"now {after.priority_class}")] if demoted else []
+
+
+def _is_interrupted(job: Job) -> bool:
+    return job.attempt is not None and job.attempt.interrupted_since is not None
 
 
 def _warned_at(job: Job) -> int | None:

@@ -152,7 +152,7 @@ class Spent:
         if ended is not None and after.project in self._projects:
             self._turn(now)
             self._slot_ms[after.project] += self._month.use_of(
-                after.demand.slots, ended.part_of_slot, ended.admitted_at, now
+                after.demand.slots, ended.part_of_slot, ended.used_since, ended.used_until(now)
             )
 
     def spending(self) -> Spending:

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from slotq.simulate.scenario.sections import (
     Expectation,
     GroupSpec,
+    InterruptionSpec,
     JobSpec,
     NodesSpec,
     PoolSpec,
@@ -57,6 +58,7 @@ SECTIONS: dict[str, type[Section]] = {
     "pools.nodes": NodesSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
+    "jobs.interruptions": InterruptionSpec,
     "expect": Expectation,
 }
 

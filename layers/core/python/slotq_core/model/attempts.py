@@ -168,6 +168,13 @@ class Attempt:
     """While it is interrupted: how long the attempt has run."""
     resumed_at: Moment | None = None
     """When it last ran again (ms)."""
+    interrupted_for: Duration = 0
+    """How long it was interrupted, in all, without the interruption that goes on."""
+    trained: Duration | None = None
+    """How long an attempt in a spot pool has trained by SageMaker's count; set when it has ended.
+    None: not known."""
+    billed: Duration | None = None
+    """How much of `trained` SageMaker bills, at the price on demand."""
     checkpoint_at: Moment | None = None
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None
@@ -198,6 +205,16 @@ class Attempt:
     """S3 URI of model.tar.gz."""
     checkpoints: str = ""
     """S3 URI of the checkpoints, once the attempt runs."""
+
+    @property
+    def used_since(self) -> Moment:
+        """The start (ms) of the time that counts as use: later than the admission by all
+        interruptions."""
+        return self.admitted_at + self.interrupted_for
+
+    def used_until(self, now: int) -> Moment:
+        """Until when (ms) the live attempt's time counts as use."""
+        return now if self.interrupted_since is None else self.interrupted_since
 
     @property
     def gpus_held(self) -> dict[int, Gpus]:

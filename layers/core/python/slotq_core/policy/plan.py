@@ -60,7 +60,7 @@ class NodeEnd(StrEnum):
     LONGEST_RUNTIME = "longest_runtime"
     """SageMaker would soon stop its training job."""
     UNNEEDED = "unneeded"
-    """The pool keeps no nodes any more, fewer of them, or has another instance type."""
+    """The pool keeps no nodes any more, fewer of them, has another instance type, or is drained."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

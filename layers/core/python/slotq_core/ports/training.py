@@ -12,7 +12,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind, ServiceQuota
 from slotq_core.names import RUNTIME_LIMIT_TAG
-from slotq_core.timestamps import Moment
+from slotq_core.timestamps import Duration, Moment
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
@@ -147,6 +147,10 @@ class Observation:
     shared_fault: bool = False
     """A fatal fault on a GPU of which several jobs have parts ended the attempt."""
     gpu_bound: GpuBound = GpuBound.NONE
+    trained: Duration | None = None
+    """How long the training job that has ended has trained; None: the news do not say."""
+    billed: Duration | None = None
+    """How much of `trained` SageMaker bills."""
     max_wait: bool = False
     """The training job reached its maximum wait for spot instances."""
     interrupted: bool = False

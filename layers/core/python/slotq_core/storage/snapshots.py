@@ -197,7 +197,9 @@ def _since(counted: MonthSum, now: int, book: UsageBook) -> Counter[str]:
         read = book.ended(day, after=after, limit=left)
         for use in read.uses:
             assert use.ended_at is not None
-            found[use.project] += use.slots * window.part_of(use.admitted_at, use.ended_at)
+            found[use.project] += window.use_of(
+                use.slots, use.part_of_slot, use.used_since, use.ended_at
+            )
         left -= len(read.uses) + read.unreadable
         if left <= 0:
             break

@@ -21,6 +21,7 @@ from slotq_core.errors import NotUnderstood
 from slotq_core.model.reports import MOST_FINAL, final_metrics
 from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
+from slotq_core.usage.attempt_use import LONGEST
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
 """Tag with the attempt's token, one of the ownership tags of a training job."""
@@ -72,6 +73,8 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         running_since=_milliseconds(detail.get("TrainingStartTime")),
         verdict=ended.verdict if ended else Verdict.OK,
         max_runtime=bool(ended and ended.max_runtime),
+        trained=_duration(detail, "TrainingTimeInSeconds") if ended else None,
+        billed=_duration(detail, "BillableTimeInSeconds") if ended else None,
         max_wait=bool(ended and ended.max_wait),
         interrupted=status == "InProgress" and secondary in _INTERRUPTED,
         changed_at=_milliseconds(detail.get("LastModifiedTime")) or at,
@@ -181,6 +184,12 @@ def _milliseconds(value: Any) -> int | None:
         return int(float(value))
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _duration(detail: Mapping[str, Any], key: str) -> int | None:
+    """Return a time in seconds as ms; None if there is none, or no possible one."""
+    found = _milliseconds(detail.get(key))
+    return 1000 * found if found is not None and 0 <= 1000 * found <= LONGEST else None
 
 
 def _text(detail: Mapping[str, Any], key: str) -> str:

@@ -204,6 +204,8 @@ class OutcomeRow:
 RELEASED = "slotq-released"
 """What a script writes to /opt/ml/output/failure to give its slots back."""
 
+WAITED_TOO_LONG = "it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)"
+
 PENDED_OUT = "MaxPendingTimeExceeded"
 """The queue's own word for a training job that SageMaker stopped because it was pending too
 long."""
@@ -231,7 +233,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         verdict=Verdict.FAIL,
         max_runtime=True,
         max_wait=True,
-        message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
+        message=WAITED_TOO_LONG,
         source="SecondaryStatus MaxWaitTimeExceeded (managed spot training): the job's own end; in "
         "a spot pool the job waits again",
     ),

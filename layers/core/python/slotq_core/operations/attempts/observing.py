@@ -84,6 +84,8 @@ class _News:
     """SageMaker's message without secrets."""
     reported: Callable[[Attempt], Attempt]
     """The ended attempt with its script's last report."""
+    billed: Callable[[Attempt], Attempt]
+    """The ended attempt with what SageMaker bills for it."""
     metrics: Callable[..., Metrics]
     """The final metrics of the ended attempt; as `Observing._metrics` finds them."""
     reads: Reads
@@ -150,9 +152,14 @@ class Observing:
         def metrics(attempt: Attempt, *, matter: bool) -> Metrics:
             return self._metrics(observation, attempt, matter=matter)
 
+        @cache
+        def billed(attempt: Attempt) -> Attempt:
+            return self._billed(observation, attempt)
+
         news = _News(
             seen=observation,
             shown=shown,
+            billed=billed,
             reported=cache(self._reported),
             metrics=metrics,
             reads=reads,
@@ -259,6 +266,8 @@ class Observing:
                 checkpoints=seen.checkpoints or attempt.checkpoints,
                 gpu_bound=attempt.gpu_bound if is_unknown else seen.gpu_bound,
             )
+            if attempt.capacity_kind is CapacityKind.SPOT:
+                attempt = news.billed(attempt)
             if attempt.outcome in MAY_GO_ON:
                 attempt = news.reported(attempt)
                 after = replace(after, reports=after.reports or attempt.reported)
@@ -272,6 +281,16 @@ class Observing:
             return attempt
         report = self._scripts.report(attempt)
         return attempt if report is None else with_report(attempt, report)
+
+    def _billed(self, seen: Observation, attempt: Attempt) -> Attempt:
+        """The ended attempt in a spot pool with what SageMaker bills for it. An event may lack
+        that: then this asks SageMaker once, and accepts any answer."""
+        if attempt.running_since is None:
+            return attempt
+        if seen.billed is None:
+            with suppress(NotUnderstood, Unavailable):
+                seen = self._training.describe(seen.training_job) or seen
+        return replace(attempt, trained=seen.trained, billed=seen.billed)
 
     def _metrics(self, seen: Observation, attempt: Attempt, *, matter: bool) -> Metrics:
         """The final metrics of a group's member: the last report of its script, and the metrics

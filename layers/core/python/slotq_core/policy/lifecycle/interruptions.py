@@ -42,6 +42,7 @@ def resumed(job: Job, at: int) -> Job | None:
         running_since=at - attempt.ran_before,
         resumed_at=at,
         interrupted_since=None,
+        interrupted_for=attempt.interrupted_for + at - attempt.interrupted_since,
         ran_before=0,
     )
     return copied(job, attempt=runs, message="" if job.message == INTERRUPTED else job.message)
@@ -53,7 +54,13 @@ def at_its_end(job: Job, at: int) -> Job:
     attempt = job.attempt
     if attempt is None or attempt.interrupted_since is None:
         return job
+    gap = max(0, at - attempt.interrupted_since)
     ran = copied(
-        attempt, running_since=at - attempt.ran_before, interrupted_since=None, ran_before=0
+        attempt,
+        running_since=attempt.interrupted_since - attempt.ran_before + gap,
+        resumed_at=at,
+        interrupted_since=None,
+        interrupted_for=attempt.interrupted_for + gap,
+        ran_before=0,
     )
     return copied(job, attempt=ran)

@@ -253,12 +253,12 @@ def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
     """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
-    has not begun to run, or no `min_runtime` applies."""
+    does not run now, or no `min_runtime` applies."""
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
-    if job.attempt.running_since is None:
-        return True, None
+    if job.attempt.running_since is None:  # It starts, or is interrupted.
+        return job.attempt.ran_before < length, None
     until = job.attempt.running_since + length
     return now < until, until
 
@@ -270,11 +270,12 @@ def ran_at(job: Job, moment: int) -> bool:
 
 
 def unsaved(job: Job, now: int) -> int:
-    """Work that stopping the job now may cost (ms)."""
-    if job.attempt is None:
+    """Work that stopping the job now may cost (ms). An interruption has cost what was unsaved."""
+    attempt = job.attempt
+    if attempt is None or attempt.interrupted_since is not None:
         return 0
-    since = job.attempt.checkpoint_at or job.attempt.running_since
-    return 0 if since is None else max(0, now - since)
+    since = attempt.checkpoint_at or attempt.running_since
+    return 0 if since is None else max(0, now - max(since, attempt.resumed_at or since))
 
 
 def lost_by(job: Job, now: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -52,9 +51,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return copied(
-            job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
-        )
+        return gang.least_in(pool, job) if by_pool else gang.all_with(job)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""

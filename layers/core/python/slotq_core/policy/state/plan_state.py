@@ -356,8 +356,9 @@ class PlanState:
         from slotq_core.policy.state.nodes.gang_members import spare
 
         assert self.nodes is not None
-        self.running.keep(job)
-        spare(job.group, self.nodes)
+        if not self.running.is_kept(job):  # Another member has had it kept.
+            self.running.keep(job)
+            spare(job.group, self.nodes)
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """Count the job's slots in quotas and limits. Concurrency limits count claims already."""

@@ -70,6 +70,14 @@ class SnapshotAttemptView(BaseModel):
     probes: bool = False
     pending_since: str | None = None
     running_since: str | None = None
+    """Later by all interruptions; None: it starts, or is interrupted."""
+    interrupted_since: str | None = None
+    ran_before: float = 0
+    """While it is interrupted: how long (s) it has run."""
+    resumed_at: str | None = None
+    """When it last ran again after an interruption."""
+    interrupted_for: float = 0
+    """How long (s) it was interrupted, in all, without an interruption that goes on."""
     checkpoint_at: str | None = None
     reported: bool = False
     silent_since: str | None = None

@@ -50,11 +50,11 @@ class NodeSlices:
         ]
         if not able:  # Counting the GPUs held costs more.
             return None
-        mine = self._held(pool)[self.job.person]
+        mine, past = self._held(pool)[self.job.person], self._past_their_slice(pool)
         found = [
             (room, way.single(chosen))
             for room, way in able
-            if (chosen := self._yielding(way, pool, mine))
+            if (chosen := _yielding(way, past, mine))
         ]
         own = rank(self.job)
         return min(
@@ -75,23 +75,6 @@ class NodeSlices:
         held = self._held(pool) if ends else Counter[str]()
         mine = held[self.job.person]
         return [end for other, end in ends if held[other.person] > mine]
-
-    def _yielding(self, way: Way, pool: PoolRoom, mine: Gpus) -> tuple[Candidate, ...]:
-        """Those of the candidates that yield; empty: they are not enough. `mine`: what the job's
-        user has."""
-        shortfalls = Shortfalls(*way.missing)
-        past = self._past_their_slice(pool)
-        chosen = list[Candidate]()
-        options = [one for one in way.candidates if len({job.person for job in one.jobs}) == 1]
-        while not shortfalls.met_by(chosen):
-            options = [option for option in options if past[option.jobs[0].person] > mine]
-            if not options:
-                return ()
-            first = min(options, key=lambda candidate: turn_order(past, candidate))
-            options.remove(first)
-            chosen.append(first)
-            past[first.jobs[0].person] -= first.slots
-        return spared(chosen, shortfalls)
 
     def _over(self, room: NodeRoom, pool: PoolRoom) -> list[Candidate]:
         """The candidates on this node whose slice is over and that may yield to the job now."""
@@ -138,3 +121,20 @@ class NodeSlices:
 
     def _is_alike(self, other: Job, own: tuple[int, int]) -> bool:
         return other.project == self.job.project and rank(other) == own
+
+
+def _yielding(way: Way, past: Counter[str], mine: Gpus) -> tuple[Candidate, ...]:
+    """Those of the candidates that yield; empty: they are not enough. `past`: what users have past
+    their slice. `mine`: what the job's user has."""
+    shortfalls, held = Shortfalls(*way.missing), past.copy()
+    chosen = list[Candidate]()
+    options = [one for one in way.candidates if len({job.person for job in one.jobs}) == 1]
+    while not shortfalls.met_by(chosen):
+        options = [option for option in options if held[option.jobs[0].person] > mine]
+        if not options:
+            return ()
+        first = min(options, key=lambda candidate: turn_order(held, candidate))
+        options.remove(first)
+        chosen.append(first)
+        held[first.jobs[0].person] -= first.slots
+    return spared(chosen, shortfalls)
