@@ -4,7 +4,6 @@ idle and bursts on day seven. All times are in seconds."""
 from __future__ import annotations
 
 import random
-from collections import Counter
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -86,10 +85,10 @@ def played(kind: Any, *, over_time: bool) -> tuple[list[tuple[str, float, float,
 
 def parts(kind: Any, start: int, end: int, *, over_time: bool = True) -> dict[str, float]:
     """Each team's part of what was held in a span."""
-    found = Counter[str]()
+    found = dict.fromkeys("abc", 0.0)
     for team, since, until, slots in played(kind, over_time=over_time)[0]:
         found[team] += max(0, min(until, end) - max(since, start)) * slots
-    return {team: found[team] / found.total() for team in "abc"}
+    return {team: found[team] / sum(found.values()) for team in "abc"}
 
 
 def test_the_idle_team_reaches_its_share_at_once_and_goes_above_it_within_two_hours() -> None:
