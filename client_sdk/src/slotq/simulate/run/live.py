@@ -377,6 +377,7 @@ class _Live:
         while True:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
+            self._manager.periodic.count_past_use()
             done = self._manager.passes.run()
             for status in done.budget_warnings:
                 self.record.warn(status, now)

@@ -141,13 +141,15 @@ class MemoryWorlds:
         return Found(jobs=tuple(self._state.of(found)), behind=len(names) - len(found))
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
+        configuration = self._configuration.read()
         snapshot = snapshot_of(
             scheduled(self._state.pools_now(), now),
             self._configuration.sharing,
             active,
             waiting,
             due,
-            spent=spending(self._configuration.read(), self._usage, now),
+            spent=spending(configuration, self._usage, now),
+            past_use=configuration.past_use,
             yields=self._state.yields.values(),
             groups=self._groups_of((job.group for job in (*active, *waiting, *due)), now).values(),
             nodes=all_nodes(self._state),

@@ -369,6 +369,7 @@ def _world(
             everyone,
             due,
             spent=spent,
+            past_use=capacity.configuration.past_use,
             yields=capacity.yields,
             groups=groups,
             nodes=capacity.nodes,
