@@ -351,7 +351,7 @@ def test_a_request_for_spot_stays_where_it_was_accepted(updated: Account):
     """A queue without spot pools takes it as it always did, with a warning, until 0.4. A spot pool
     that comes changes nothing for jobs that are there, whether they wait or run."""
     updated.settle()
-    kind = "ml.g5.xlarge"
+    kind = "ml.r5.large"
     terms = {"MaxRuntimeInSeconds": 3_600, "MaxWaitTimeInSeconds": 7_200}
     asked = {
         "EnableManagedSpotTraining": True,
