@@ -223,7 +223,7 @@ class World:
 
         self._user(f"submit {name}", ask, tries)
 
-    def submit_for_node(self, name: str, gpus: int = 1, *, tries: int = 3, **fields: Any) -> None:
+    def submit_for_node(self, name: str, gpus: float = 1, *, tries: int = 3, **fields: Any) -> None:
         """A user's request for GPUs of a node."""
         body = request(name, gpus=str(gpus), **fields)
         body["AlgorithmSpecification"]["ContainerEntrypoint"] = ENTRYPOINT

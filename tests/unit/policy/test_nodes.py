@@ -625,6 +625,20 @@ CASES = [
         waits={"j": reasons.NodeComing},
     ),
     Case(
+        sentence="a user's job that moves counts, or one user would take the turns of two",
+        pools=(nodes_pool(3, time_slice=10_000),),
+        nodes=(node(), node("n2"), node("n3")),
+        active=(
+            on(runs("r", person="ann"), gpus=4),
+            replace(
+                on(stops("m", person="bob"), "n3", gpus=4),
+                claim=Claim(pool="p", node="n2", amount=NOTHING, since=NOW, moved=True),
+            ),
+        ),
+        waiting=(claims("c", 4, at="n3", person="cid"), asks("j", 4, person="bob")),
+        waits={"j": reasons.NoGpusFree},
+    ),
+    Case(
         sentence="a drained pool keeps no node without jobs",
         pools=(nodes_pool(state=PoolState.DRAINED),),
         nodes=(node(idle=5), node("n2")),

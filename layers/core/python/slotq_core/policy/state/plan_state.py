@@ -81,6 +81,7 @@ class PlanState:
             self.budgets.soft,
             snapshot,
             nodes=self.nodes,
+            now=now,
         )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)

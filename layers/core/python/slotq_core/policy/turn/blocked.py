@@ -74,7 +74,8 @@ def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
     if not large:
-        return [explain.too_small(job, rooms, state.accounts)]
+        by_hours = explain.by_hours(job, rooms)
+        return [by_hours or explain.too_small(job, rooms, state.accounts)]
     endangers = _endangers(steps, job)
     if endangers:
         return [endangers]
