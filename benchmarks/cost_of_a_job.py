@@ -14,9 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -28,13 +29,32 @@ from slotq.cost.bill import FILE, Counts
 from slotq_core.adapters.deployment_settings import PROJECT_METRICS_VARIABLE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.callers import Access
+from slotq_core.model.pools import NodeRules
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.names import training_job_name
+from slotq_core.wire.nodes.documents import (
+    AttemptPhase,
+    Gpu,
+    NodePhase,
+    NodeReport,
+    ReportedAttempt,
+    read_orders,
+    written_report,
+)
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
 from tests.contract.worlds import a_job
-from tests.functional.account import NOW, TABLE, Account, add_job, context, sample
+from tests.functional.account import (
+    NODES_BUCKET,
+    NOW,
+    TABLE,
+    Account,
+    add_job,
+    context,
+    forget,
+    sample,
+)
 
 BEHIND = 1000
 """The number of jobs that wait before the measured one."""
@@ -94,6 +114,17 @@ class Customer:
 
 
 Script = Callable[[Customer], None]
+
+
+@contextmanager
+def nodes_kept() -> Iterator[None]:
+    """A container of a queue that may keep nodes, for the duration of the context."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLOTQ_NODES", NODES_BUCKET)
+        patch.setenv("SLOTQ_ROUTE", "https://queue/prod")
+        forget()
+        yield
+        forget()
 
 
 def nothing(_: Customer) -> None:
@@ -257,11 +288,93 @@ def projects_measured_for_longer(customer: Customer) -> None:
         customer.minutes(10)
 
 
+class NodeOf:
+    """A node on which `kept` runs, and its agent's side of the documents."""
+
+    def __init__(self, customer: Customer) -> None:
+        self._customer, self._number = customer, 0
+        customer.minutes(1)
+        store = DynamoStore(customer.engine, TABLE)
+        (pool,) = store.configuration.pools()
+        pools = [replace(pool, nodes=NodeRules(gpus=8))]
+        store.configuration.change(pools, who="test", now=NOW)
+        self.submit("kept")
+        (self._node,) = store.worlds.load(NOW).snapshot.nodes
+        self.report()
+        self.runs("kept")
+
+    def submit(self, name: str) -> None:
+        algorithm = json.loads(add_job()["body"])["AlgorithmSpecification"]
+        self._customer.submit(
+            name,
+            AlgorithmSpecification={**algorithm, "ContainerEntrypoint": ["python3", "train.py"]},
+            Tags=[{"Key": "slotq:gpus", "Value": "1"}],
+        )
+
+    def runs(self, *names: str) -> None:
+        self.report(*(_reported(name, AttemptPhase.RUNNING) for name in names))
+
+    def report(self, *attempts: ReportedAttempt, wakes: bool = True) -> None:
+        """Write a report, and if it has news have it read."""
+        self._number += 1
+        orders = self._customer.account.s3.objects.get(
+            (NODES_BUCKET, f"{self._folder}/orders.json")
+        )
+        report = NodeReport(
+            node=self._node.name,
+            generation=self._node.generation,
+            number=self._number,
+            orders=read_orders(orders).number if orders else 0,
+            uptime_ms=60_000 * self._number,
+            state=NodePhase.READY,
+            uids=True,
+            gpus=tuple(Gpu(index=index, id=str(index)) for index in range(8)),
+            attempts=attempts,
+        )
+        written = written_report(report, self._node.token)
+        self._customer.account.s3.objects[NODES_BUCKET, f"{self._folder}/report.json"] = written
+        if wakes:
+            path = f"/nodes/{self._node.pool}/{self._node.name}/report"
+            self._customer.send({**sample("look-at-node"), "path": path, "body": "{}"})
+
+    @property
+    def _folder(self) -> str:
+        return f"nodes/{self._node.pool}/{self._node.name}/{self._node.generation}"
+
+
+def _reported(name: str, phase: AttemptPhase) -> ReportedAttempt:
+    ended = 2 if phase.ended else None
+    return ReportedAttempt(attempt=name, state=phase, began_ms=1, ended_ms=ended)
+
+
+def a_node(customer: Customer) -> None:
+    with nodes_kept():
+        NodeOf(customer)
+
+
+def another_on_it(customer: Customer) -> None:
+    with nodes_kept():
+        node = NodeOf(customer)
+        node.submit("job")
+        node.runs("kept", "job")
+        kept = _reported("kept", AttemptPhase.RUNNING)
+        node.report(kept, _reported("job", AttemptPhase.COMPLETED))
+
+
+def a_node_for(customer: Customer, minutes: int) -> None:
+    with nodes_kept():
+        node = NodeOf(customer)
+        for _ in range(minutes):
+            node.report(_reported("kept", AttemptPhase.RUNNING), wakes=False)
+            customer.minutes(1)
+
+
 MEASURED: dict[str, tuple[Script, Script, int]] = {
     # name: (script with the step, script without it, number of times the step occurs)
     "job": (simple, nothing, 1),
     "job, evicted once": (evicted, simple_of_two, 1),
     "job, behind 1,000": (behind, beside, 1),
+    "job, on a node": (another_on_it, a_node, 1),
     "submission of a job that waits": (one_waits, two_run, 1),
     "one of 50 in a batch": (batch_waits, two_run, BATCH),
     "event that changes nothing": (an_event_more, an_event, 1),
@@ -277,6 +390,7 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
     "minute": (five_more_minutes, quiet, 5),
     "minute, projects measured": (projects_measured_for_longer, projects_measured, 5),
     "minute, 1,000 wait": (crowded_for_longer, crowded, 5),
+    "minute, a job on a node": (partial(a_node_for, minutes=10), partial(a_node_for, minutes=5), 5),
 }
 
 

@@ -1,5 +1,5 @@
 """A terminal that is none: runs a command under a pty, keeps what its screen shows, presses keys,
-and makes a picture of it (docs/top.png is one).
+and makes a picture of it (docs/pictures/top.png is one).
 
     python -m tests.terminal PICTURE.png KEY… -- COMMAND…
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.attempts import Beneficiary
+from slotq_core.model.pools import CapacityKind
 from slotq_core.usage.amounts import (
     BY,
     Amounts,
@@ -42,6 +43,7 @@ def uses(draw: st.DrawFn) -> AttemptUse:
     gains = st.none() | st.builds(
         Beneficiary, project=_names, submitter=_names, workload=st.just("training")
     )
+    spot = draw(st.booleans())
     return AttemptUse(
         job=draw(st.uuids()).hex,
         number=draw(st.integers(1, 3)),
@@ -57,7 +59,10 @@ def uses(draw: st.DrawFn) -> AttemptUse:
         ended_at=more[2],
         lost_since=more[1] if evicted else None,
         beneficiary=draw(gains) if evicted else None,
-        part_of_slot=draw(st.sampled_from([(), (), (1, 8), (3, 8), (8, 8), (2, 7)])),
+        part_of_slot=() if spot else draw(st.sampled_from([(), (1, 8), (3, 8), (8, 8), (2, 7)])),
+        capacity_kind=CapacityKind.SPOT if spot else CapacityKind.ON_DEMAND,
+        interrupted_for=draw(st.integers(0, more[0] - first)) if spot else 0,
+        billed=draw(st.none() | st.integers(0, 2 * DAY)) if spot else None,
     )
 
 
@@ -93,7 +98,7 @@ def test_the_total_is_the_clipped_time_of_each_attempt(
         (
             Fraction(*(use.part_of_slot or (1, 1)))
             * use.slots
-            * max(0, min(use.ended_at or 0, end) - max(use.admitted_at, start))
+            * max(0, min(use.ended_at or 0, end) - max(use.used_since, start))
             for use in attempts
         ),
         start=Fraction(0),
@@ -148,6 +153,21 @@ def test_lost_time_and_instance_time_are_part_of_the_time_used(attempts: list[At
         for amounts in totals.values():
             assert 0 <= amounts.lost_ms <= amounts.slot_ms
             assert 0 <= amounts.instance_ms <= amounts.slot_ms
+            assert 0 <= amounts.saved_ms + amounts.unbilled_ms <= amounts.instance_ms
+
+
+@given(_some)
+def test_what_is_saved_is_what_sagemaker_does_not_bill(
+    attempts: list[AttemptUse],
+) -> None:
+    found = in_all(used(attempts, START, START + 6 * DAY))
+    times = [
+        (use, use.slots * ((use.ended_at or 0) - (use.running_since or 0))) for use in attempts
+    ]
+    spot = [(use, ms) for use, ms in times if use.capacity_kind == "spot" and use.running_since]
+    known = [(use, ms) for use, ms in spot if use.billed is not None]
+    assert found.saved_ms == sum(max(0, ms - use.slots * (use.billed or 0)) for use, ms in known)
+    assert found.unbilled_ms == sum(ms for use, ms in spot if use.billed is None)
 
 
 @given(_some)

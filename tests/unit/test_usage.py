@@ -263,6 +263,9 @@ def test_what_is_no_histogram_is_refused(count: int, total: int, buckets: dict[i
         {"parts": (PartUse("p", "ml.x", 2), PartUse("q", "ml.y", -1))},
         {"part_of_slot": (2, 1)},
         {"part_of_slot": (0, 0)},
+        {"interrupted_for": -1},
+        {"interrupted_for": DAY + 1},
+        {"billed": -1},
     ],
 )
 def test_a_record_that_cannot_be_is_refused(wrong: dict[str, int]):
@@ -292,6 +295,6 @@ def test_a_part_that_cannot_be_read_is_refused(change: dict[str, object]):
 
 
 def test_a_group_is_named_as_users_name_it():
-    group = group_of({"project": "a", "class": "training"}, "ml.x")
-    assert group == UsageGroup(project="a", workload="training", instance_type="ml.x")
+    group = group_of({"project": "a", "class": "training", "kind": "spot"}, "ml.x", "spot")
+    assert group == UsageGroup(project="a", workload="training", instance_type="ml.x", kind="spot")
     assert field_of(group, "class") == "training"

@@ -57,6 +57,31 @@ def test_gpu_hours_are_those_of_the_instances_part(slotq, queue, prices):
     assert " 0.25 " in slotq("usage", "--by", "project", "--prices", prices).stdout
 
 
+def test_a_column_says_what_spot_saved(slotq, queue, prices):
+    spot = {"kind": "spot", "saved_seconds": 2700}
+    queue.usage = [usage_page(usage_row(**spot), usage_row())]
+    lines = slotq("usage", "--by", "project", "--prices", prices).stdout.splitlines()
+    assert lines[0].split()[4:6] == ["USD", "SAVED"]
+    assert lines[1].split()[1:6] == ["4.00", "2.00", "2.00", "12.50", "7.50"]
+    assert not [line for line in lines if "bill is not known" in line]
+
+
+def test_a_line_says_how_much_spot_is_not_billed(slotq, queue, prices):
+    queue.usage = [usage_page(usage_row(kind="spot", unbilled_seconds=3600))]
+    lines = slotq("usage", "--by", "project", "--prices", prices).stdout.splitlines()
+    assert lines[1].split()[4:6] == ["10.00", "0.00"]
+    assert lines[3].startswith("1.00 of the instance-hours are on spot instances whose bill is not")
+
+
+def test_prices_may_have_a_table_for_spot(slotq, queue, tmp_path):
+    own = tmp_path / "own.toml"
+    own.write_text(f'{PRICES}[spot_usd_per_hour]\n"ml.g5.xlarge" = 4\n"ml.p9" = 2\n')
+    unbilled = {"kind": "spot", "unbilled_seconds": 3600}
+    queue.usage = [usage_page(usage_row(**unbilled), usage_row("ml.p9", **unbilled))]
+    total = told(slotq, "--prices", str(own))["total"]
+    assert (total["usd"], total["saved_usd"], total["unbilled_hours"]) == (6, 6, 2)
+
+
 AT_MOST = "of these hours are of attempts that reported no checkpoint, and may have saved some"
 
 
@@ -202,6 +227,8 @@ def test_prices_come_from_the_option_else_the_settings_else_the_client(
         (f'[usd_per_hour]\n"ml.x" = 1{"0" * 5000}', "cannot be read"),
         ('[usd_per_hour]\n"ml.x" = true', "not True"),
         ('[usd_per_hour]\n"g5" = 1', "'g5' is no instance type"),
+        ('[usd_per_hour]\n[spot_usd_per_hour]\n"ml.x" = -1', "the price of ml.x must be"),
+        ("spot_usd_per_hour = 1\n[usd_per_hour]", r"it needs a table \[spot_usd_per_hour\]"),
         ('colour = 1\n[usd_per_hour]\n"ml.x" = 1', "there is no key 'colour'"),
     ],
 )

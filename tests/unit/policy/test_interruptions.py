@@ -14,7 +14,7 @@ from slotq_core.model.users import PriorityClass
 from slotq_core.policy.lifecycle.demotion import demotes_at
 from slotq_core.policy.lifecycle.interruptions import at_its_end, interrupted, resumed
 from slotq_core.policy.lifecycle.stall import heard
-from slotq_core.policy.state.candidates import protection
+from slotq_core.policy.state.candidates import protection, unsaved
 
 POOL = Pool(
     name="s",
@@ -74,6 +74,24 @@ def test_a_class_demotes_later_by_the_interruption_and_not_during_it():
 def test_the_protection_after_a_start_lasts_longer_by_the_interruption():
     assert protection(JOB, POOL, 0, 0) == (True, 51_000)
     assert protection(stopped_for_a_while(), POOL, 0, 142_000) == (True, 151_000)
+
+
+def test_an_interrupted_attempt_is_protected_until_it_has_run_for_so_long():
+    """Else a lower rank could keep slots for as long as SageMaker has no instances."""
+    for since, is_protected in ((41_000, True), (51_000, False)):
+        waits = interrupted(JOB, since)
+        assert waits is not None
+        assert protection(waits, POOL, 0, 900_000) == (is_protected, None)
+
+
+def test_what_an_interruption_has_cost_an_eviction_costs_no_more():
+    saved = replace(JOB, attempt=replace(ATTEMPT, checkpoint_at=31_000))
+    for job in (JOB, saved):
+        waits = interrupted(job, 41_000)
+        assert waits is not None and unsaved(waits, 900_000) == 0
+        runs = resumed(waits, 141_000)
+        assert runs is not None and unsaved(runs, 150_000) == 9_000
+    assert unsaved(saved, 40_000) == 9_000
 
 
 def test_no_silence_counts_from_before_the_return():

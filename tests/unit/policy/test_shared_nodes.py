@@ -9,6 +9,7 @@ import pytest
 
 from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import NodeState
 from slotq_core.model.pools import NodeRules, Pool
@@ -16,7 +17,7 @@ from slotq_core.model.projects import Department, Project, ShareStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import held_amounts, share_statuses
-from slotq_core.policy.plan import Evict
+from slotq_core.policy.plan import Evict, StartGang
 from tests.unit.policy.test_nodes import (
     NO_QUOTA,
     Case,
@@ -187,6 +188,24 @@ def test_rule(case: Case) -> None:
     assert said(planned) == list(case.decided)
     for name, kind in case.waits.items():
         assert type(planned.reasons[name]) is kind
+
+
+def test_a_gang_counts_the_gpus_of_all_its_members_in_the_order_of_projects() -> None:
+    """Each project has a share of two GPUs: three are nearer to it than the four of a gang."""
+    names = tuple(f"a{n}" for n in range(4))
+    members = [replace(asks(name, project="a", since=9), group="g") for name in names]
+    gang = Snapshot(
+        pools=(shared(),),
+        nodes=(node(),),
+        projects=EQUAL,
+        groups=(Group(name="g", members=names),),
+        waiting=(*members, asks("b0", 3, project="b")),
+    )
+    alone = replace(gang, groups=(), waiting=(asks("a0", 4, project="a"), gang.waiting[-1]))
+    for snapshot in (gang, alone):
+        assert said(plan(snapshot, NOW)) == ["start b0 on n1 0,1,2"]
+    smaller = replace(gang, waiting=(*members, asks("b0", 4, project="b")))
+    assert isinstance(plan(smaller, NOW).decisions[0], StartGang), "of equals the older project"
 
 
 def statuses(snapshot: Snapshot) -> dict[str, ShareStatus]:

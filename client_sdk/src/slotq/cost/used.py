@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from slotq.cost.instance_prices import InstancePrices
+from slotq_core.model.pools import CapacityKind
 from slotq_core.usage.amounts import Amounts, Totals, UsageGroup, field_of, grouped, merge
 from slotq_core.wire.pool_definition import contents_of
 
@@ -39,7 +40,13 @@ class UsageLineView(BaseModel):
     slot_hours: float
     instance_hours: float
     usd: float | None
-    """The price of the instance-hours whose price is known; None: of none of them."""
+    """The price of the instance-hours whose price is known; None: of none of them. Spot instances
+    cost what SageMaker bills."""
+    saved_usd: float | None
+    """What the spot instances would have cost more on demand; None: no price is known."""
+    unbilled_hours: float
+    """The instance-hours on spot instances whose bill is not known, or not yet. They count at the
+    price of spot instances where the prices have one, else on demand: at most."""
     unpriced_instance_hours: float
     jobs: int
     """Jobs that started for the first time."""
@@ -61,7 +68,8 @@ def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
     """A line for each group, the largest use first."""
     groups: dict[UsageGroup, Totals] = {}
     for group, amounts in used.totals.items():
-        totals = groups.setdefault(group._replace(instance_type=""), {})
+        kept = group if "kind" in used.by else group._replace(kind="")
+        totals = groups.setdefault(kept._replace(instance_type=""), {})
         merge(totals, [(group, amounts)])
     lines = [_line(group, totals, used.by, prices) for group, totals in groups.items()]
     return sorted(lines, key=lambda line: (-line.slot_hours, *line.group.values()))
@@ -78,7 +86,7 @@ def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
         {
             group.instance_type
             for group, amounts in used.totals.items()
-            if amounts.instance_ms and group.instance_type not in prices.usd_per_hour
+            if amounts.instance_ms and prices.of(group.instance_type, group.kind) is None
         }
     )
 
@@ -86,14 +94,11 @@ def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
 def _line(
     group: UsageGroup, totals: Totals, by: Sequence[str], prices: InstancePrices
 ) -> UsageLineView:
-    known = {group_key: group_key.instance_type in prices.usd_per_hour for group_key in totals}
-    usd = [
-        amounts.instance_ms / _HOUR * prices.usd_per_hour[group_key.instance_type]
-        for group_key, amounts in totals.items()
-        if known[group_key]
-    ]
+    paid = {group_key: _paid(group_key, amounts, prices) for group_key, amounts in totals.items()}
+    usd = [cost for cost, _ in filter(None, paid.values())]
+    saved = [saved for _, saved in filter(None, paid.values())]
     unpriced = sum(
-        amounts.instance_ms for group_key, amounts in totals.items() if not known[group_key]
+        amounts.instance_ms for group_key, amounts in totals.items() if paid[group_key] is None
     )
     every = Amounts()
     for amounts in totals.values():
@@ -104,6 +109,8 @@ def _line(
         slot_hours=every.slot_ms / _HOUR,
         instance_hours=every.instance_ms / _HOUR,
         usd=sum(usd) if usd or not unpriced else None,
+        saved_usd=sum(saved) if saved or not unpriced else None,
+        unbilled_hours=every.unbilled_ms / _HOUR,
         unpriced_instance_hours=unpriced / _HOUR,
         jobs=every.jobs,
         attempts=every.attempts,
@@ -119,3 +126,21 @@ def _line(
         )
         / _HOUR,
     )
+
+
+def _paid(
+    group: UsageGroup, amounts: Amounts, prices: InstancePrices
+) -> tuple[float, float] | None:
+    """What the instance time of a group costs, and how much more on demand (USD); None: no price
+    is known.
+
+    SageMaker bills spot instances by less time at the price on demand. So a price of spot instances
+    counts only where the bill is not known.
+    """
+    own = prices.of(group.instance_type, group.kind)
+    if own is None:
+        return None
+    on_demand = prices.usd_per_hour.get(group.instance_type, own)
+    by_bill = amounts.instance_ms - amounts.unbilled_ms if group.kind == CapacityKind.SPOT else 0
+    cost = on_demand * (by_bill - amounts.saved_ms) + own * (amounts.instance_ms - by_bill)
+    return cost / _HOUR, (on_demand * amounts.instance_ms - cost) / _HOUR

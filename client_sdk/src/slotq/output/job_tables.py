@@ -16,6 +16,7 @@ from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
 from slotq_core.model.attempts import GpuBound
 from slotq_core.model.jobs import Workload
+from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
 
@@ -126,7 +127,16 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
 def _remarks(attempt: AttemptView) -> tuple[str, ...]:
     times = "once" if attempt.interruptions == 1 else f"{attempt.interruptions} times"
     interrupted = f"SageMaker interrupted it {times}" if attempt.interruptions else ""
-    return interrupted, attempt.resumption, attempt.warning, attempt.message
+    return _spot(attempt), interrupted, attempt.resumption, attempt.warning, attempt.message
+
+
+def _spot(attempt: AttemptView) -> str:
+    """That the attempt is on spot instances, and what this saved."""
+    if attempt.capacity_kind != CapacityKind.SPOT.value:
+        return ""
+    if not attempt.trained or attempt.billed is None:
+        return "spot"
+    return f"spot, {1 - attempt.billed / attempt.trained:.0%} saved"
 
 
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:

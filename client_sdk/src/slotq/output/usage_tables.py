@@ -22,6 +22,7 @@ _FIGURES = (
     ">INSTANCE-H",
     ">GPU-H",
     ">USD",
+    ">SAVED",
     ">JOBS",
     ">ATTEMPTS",
     ">WAIT MEAN",
@@ -40,9 +41,12 @@ _LEAVES = (
     "GPU-H",
     "WAIT MEAN",
     "JOBS",
+    "SAVED",
     "USD",
 )
 """The figures that a narrow terminal drops, in this order."""
+_SAVED = ">SAVED"
+"""Shown only where instances are spot."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _OTHERS = "others"
 """Persons whose use the queue does not show one by one to this caller."""
@@ -53,13 +57,15 @@ _FORMULAS = "\r\n=+-@\t"
 def usage_page(view: UsageView) -> RenderableType:
     """The lines, their total, and what is not counted."""
     heads = (_HEADS.get(name, name.upper()) for name in view.by)
-    table = columns(*heads, *_FIGURES, leaves=_LEAVES)
+    spot = any(line.saved_usd or line.unbilled_hours for line in view.lines)
+    figures = [head for head in _FIGURES if spot or head != _SAVED]
+    table = columns(*heads, *figures, leaves=[name for name in _LEAVES if f">{name}" in figures])
     people = (line.group.get("submitter", "") for line in view.lines)
     short = short_names(filter(None, people))
     for line in view.lines:
-        table.add_row(*_cells(line.group, view.by, short), *_figures(line))
+        table.add_row(*_cells(line.group, view.by, short), *_figures(line, spot=spot))
     if len(view.lines) > 1 and view.by:
-        table.add_row("total", *[""] * (len(view.by) - 1), *_figures(view.total))
+        table.add_row("total", *[""] * (len(view.by) - 1), *_figures(view.total, spot=spot))
     return Group(table, *(Text(note) for note in _notes(view)))
 
 
@@ -86,13 +92,14 @@ def _cells(group: Mapping[str, str], by: Sequence[str], short: Mapping[str, str]
     return [shown[name] or "-" for name in by]
 
 
-def _figures(line: UsageLineView) -> list[str]:
-    usd = "-" if line.usd is None else f"{line.usd:,.2f}"
+def _figures(line: UsageLineView, *, spot: bool) -> list[str]:
+    usd, saved = ("-" if usd is None else f"{usd:,.2f}" for usd in (line.usd, line.saved_usd))
     return [
         f"{line.slot_hours:,.2f}",
         f"{line.instance_hours:,.2f}",
         f"{line.gpu_hours:,.2f}",
         f"{usd}*" if line.unpriced_instance_hours else usd,
+        *([saved] if spot else ()),
         f"{line.jobs:,}",
         f"{line.attempts:,}",
         _duration(line.wait_mean),
@@ -123,6 +130,11 @@ def _notes(view: UsageView) -> list[str]:
     notes = [f"{window}; prices of {prices.as_of}, {prices.region}: {prices.source}"]
     if prices.without_price:
         notes.append(f"* without {', '.join(prices.without_price)}: no price known (--prices FILE)")
+    if unbilled := view.total.unbilled_hours:
+        notes.append(
+            f"{unbilled:,.2f} of the instance-hours are on spot instances whose bill is not known, "
+            "or not yet: they count at the price of their kind, else on demand"
+        )
     if at_most := view.total.lost_hours_at_most:
         notes.append(
             f"≤ at most: {at_most:,.2f} of these hours are of attempts that reported no "

@@ -1,10 +1,10 @@
 """The demo's training script: fits a small linear model, and resumes from its last checkpoint.
 
-Any script needs only two steps to survive an eviction: save to /opt/ml/checkpoints now and then,
-and look there first. Each step's data depends only on the step's number, so an interrupted training
-ends with exactly the same model as an uninterrupted one. Plain Python, without NumPy: NumPy's
-libraries may sum in another order in another environment or on another processor, and the last bits
-would differ.
+Any script needs only two steps to survive an eviction: save to its folder for checkpoints now and
+then, and look there first. Each step's data depends only on the step's number, so an interrupted
+training ends with exactly the same model as an uninterrupted one. Plain Python, without NumPy:
+NumPy's libraries may sum in another order in another environment or on another processor, and the
+last bits would differ.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import os
 import random
 import time
 from pathlib import Path
+
+CHECKPOINTS = os.environ.get("SM_CHECKPOINT_DIR", "/opt/ml/checkpoints")
+"""Only jobs on a node have the variable; all others have /opt/ml to themselves."""
 
 Weights = list[float]
 
@@ -79,7 +82,7 @@ def main() -> None:
     arguments.add_argument("--steps", type=int, required=True)
     arguments.add_argument("--step-seconds", type=float, default=0.1)
     arguments.add_argument("--last-step-after", type=Path, help="a file to wait for")
-    arguments.add_argument("--checkpoints", type=Path, default=Path("/opt/ml/checkpoints"))
+    arguments.add_argument("--checkpoints", type=Path, default=Path(CHECKPOINTS))
     asked, _ = arguments.parse_known_args()
     model = Path(os.environ.get("SM_MODEL_DIR", "/opt/ml/model"))
     asked.checkpoints.mkdir(parents=True, exist_ok=True)

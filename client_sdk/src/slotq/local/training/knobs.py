@@ -55,6 +55,11 @@ class Knobs:
     run, and waits for others. Counts the training jobs that begin to run."""
     interrupt_after: float = 0.0
     """Seconds."""
+    release_seconds: float = 0.0
+    """Seconds until warm instances are gone that UpdateTrainingJob lets go."""
+    spot_price: float = 0.3
+    """What managed spot training costs, as a part of the price on demand: BillableTimeInSeconds is
+    this part of TrainingTimeInSeconds."""
     throttle: int = 0
     """Any call returns ThrottlingException."""
     lose_answers: int = 0
@@ -75,9 +80,9 @@ class Knobs:
     type has no limit."""
     quotas: dict[str, int] = field(default_factory=dict)
     """The account's other quotas, by the names of Service Quotas: `<type> for spot training job
-    usage`, `Number of instances across all training jobs`, `Number of instances across all
-    processing jobs` (one instance for each rule of the debugger and the profiler). A missing name
-    has no limit."""
+    usage`, `<type> for training warm pool usage`, `Number of instances across all training jobs`,
+    `Number of instances across all processing jobs` (one instance for each rule of the debugger and
+    the profiler). A missing name has no limit."""
 
     def take(self, knob: str, training_job: str = "") -> bool:
         """Whether a counting knob applies to this occasion. Counts the knob down."""
@@ -86,6 +91,15 @@ class Knobs:
             return False
         setattr(self, knob, left - 1)
         return True
+
+    def spot_delay(self, _training_job: str) -> float:
+        """How many seconds managed spot training waits for its instances now."""
+        return self.spot_seconds
+
+    def interruption(self, training_job: str) -> float | None:
+        """How many seconds managed spot training keeps the instances that it has got. None: until
+        its end."""
+        return self.interrupt_after if self.take("interrupt_spot", training_job) else None
 
     def denies(self, action: str) -> bool:
         """Whether callers are denied this action."""
@@ -116,7 +130,8 @@ def _read(name: str, value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if not 0 <= number <= LONGEST or (kind == "int" and number != int(number)):
+    most = 1 if name == "spot_price" else LONGEST
+    if not 0 <= number <= most or (kind == "int" and number != int(number)):
         what = "a whole number" if kind == "int" else "a number of seconds"
         raise ValueError(f"the knob '{name}' takes {what}, at least 0, not {value!r}")
     return int(number) if kind == "int" else number

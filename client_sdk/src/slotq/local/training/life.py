@@ -14,6 +14,7 @@ from typing import Any
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
 from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.warm_pools import WarmPools
 from slotq_core.ports.surroundings import Clock
 
 Event = dict[str, Any]
@@ -26,6 +27,8 @@ INSUFFICIENT = (
 )
 UNASSUMED = "ClientError: SageMaker was unable to assume the role"
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
+_FAULTS = ("CapacityError", "InsufficientCapacityError", "InternalServerError")
+"""The failures after which no instances are kept."""
 INTERRUPTED = "InternalServerError: The emulator ended while the training job ran."
 
 
@@ -44,12 +47,14 @@ class Life:
         max_runtime_counts: bool,
     ) -> None:
         self.live: dict[str, TrainingJob] = {}
+        self.warm = WarmPools(clock, knobs)
         self._clock, self._runner, self._emit, self._knobs = clock, runner, emit, knobs
         self._account, self._region = account, region
         self._max_runtime_counts = max_runtime_counts
 
     def begin(self, job: TrainingJob) -> None:
         self.live[job.name] = job
+        job.billed_part = self._knobs.spot_price if job.is_spot else 1.0
         job.due = self._instances_at(job)
         self._enter(job, "InProgress", "Starting")
 
@@ -65,14 +70,14 @@ class Life:
 
     def next_due(self) -> int | None:
         """The time of the next change that needs only time. None: never."""
-        dues = [job.due for job in self.live.values()]
+        dues = [*(job.due for job in self.live.values()), *self.warm.dues()]
         return min(
             (due for due in (*dues, self._runner.next_due()) if due is not None), default=None
         )
 
     def advance(self) -> None:
         """Apply everything due by now: ends of work before timers, each in order of time."""
-        while self._take_reports() or self._take_timers():
+        while self._take_reports() or self._take_timers() or self.warm.expire():
             pass
 
     def _take_reports(self) -> bool:
@@ -99,7 +104,7 @@ class Life:
                 self._runner.kill(job.name)
         elif job.secondary == "Interrupted" and job.runs_since is not None:
             self._runner.kill(job.name)
-        elif waits_until is not None and waits_until <= now:
+        elif waits_until is not None and waits_until <= now and self._wait_counts(job):
             self._begin_stop(job, as_="MaxWaitTimeExceeded")
         elif job.secondary in {"Starting", "Interrupted"}:
             self._provision(job)
@@ -113,7 +118,9 @@ class Life:
             self._begin_stop(job, as_="MaxRuntimeExceeded")
 
     def _provision(self, job: TrainingJob) -> None:
-        if self._knobs.take("fail_provisioning", job.name):
+        if job.is_spot and self._knobs.take("stick_spot", job.name):
+            job.due = job.waits_until
+        elif self._knobs.take("fail_provisioning", job.name):
             self._end(job, "Failed", "Failed", reason=CAPACITY)
         elif self._knobs.take("fail_insufficient", job.name):
             self._enter(job, "InProgress", "Pending")
@@ -125,26 +132,34 @@ class Life:
         elif self._knobs.take("stick_pending", job.name):
             job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")
-        elif job.is_spot and self._knobs.take("stick_spot", job.name):
-            job.due = job.waits_until
         else:
             self._run(job)
 
     def _instances_at(self, job: TrainingJob) -> int:
         """The time at which a job that looks for instances gets them, or has waited too long."""
-        seconds = self._knobs.start_seconds + (self._knobs.spot_seconds if job.is_spot else 0)
+        if job.is_warm:
+            return self._clock.now()
+        seconds = self._knobs.start_seconds
+        if job.is_spot:
+            seconds += self._knobs.spot_delay(job.name)
         come = self._clock.now() + round(seconds * 1000)
         return come if job.waits_until is None else min(come, job.waits_until)
+
+    def _wait_counts(self, job: TrainingJob) -> bool:
+        """Whether the end of its maximum wait ends a job. It bounds waiting and running
+        together."""
+        return job.runs_since is None or self._max_runtime_counts
 
     def _run(self, job: TrainingJob) -> None:
         now = job.runs_since = self._clock.now()
         if job.started_at is None:
             job.started_at = now
         ends = [now + job.max_runtime - job.ran] if self._max_runtime_counts else []
-        if job.is_spot and self._knobs.take("interrupt_spot", job.name):
-            job.interrupted_at = now + int(self._knobs.interrupt_after * 1000)
+        keeps = self._knobs.interruption(job.name) if job.is_spot else None
+        if keeps is not None:
+            job.interrupted_at = now + round(keeps * 1000)
             ends.append(job.interrupted_at)
-        if job.waits_until is not None:
+        if job.waits_until is not None and self._wait_counts(job):
             ends.append(job.waits_until)
         job.due = min(ends, default=None)
         self._enter(job, "InProgress", "Downloading")
@@ -199,6 +214,8 @@ class Life:
     def _end(self, job: TrainingJob, status: str, secondary: str, *, reason: str = "") -> None:
         del self.live[job.name]
         job.failure_reason, job.due = reason, None
+        if job.keep_alive and job.runs_since is not None and not reason.startswith(_FAULTS):
+            self.warm.keep(job)
         self._enter(job, status, secondary, reason)
 
     def _enter(self, job: TrainingJob, status: str, secondary: str, message: str = "") -> None:

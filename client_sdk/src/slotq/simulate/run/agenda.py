@@ -16,26 +16,35 @@ class Due(IntEnum):
     END = 0
     """Work that ends at the moment of its stop has ended: completed always wins."""
     STOPPED = 1
-    CHANGE = 2
+    WAITED = 2
+    """An attempt has waited for spot instances for too long."""
+    INSTANCES = 3
+    """The spot instances of an attempt come."""
+    TAKEN = 4
+    """SageMaker takes the spot instances of an attempt back."""
+    CHANGE = 5
     """A change of a pool. Jobs that arrive at the same moment find the pool changed."""
-    SUBMIT = 3
-    CANCEL = 4
-    SILENT = 5
+    SUBMIT = 6
+    CANCEL = 7
+    SILENT = 8
     """An attempt has reported nothing for its pool's `stall_after`, or its group's heartbeat."""
-    NODE = 6
+    NODE = 9
     """A node is ready."""
-    PASS = 7
+    PASS = 10
+    GRACE = 11
+    """The end of a grace where a stop takes no time: the queue stops the job after its pass."""
 
 
 def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) -> Iterator[int]:
     """When the running attempt has been silent for each of these limits: its pool's `stall_after`
     and its group's heartbeat (ms)."""
     since = job.attempt.running_since if job.attempt else None
-    if since is None or silent_from is None:
+    if since is None or silent_from is None or job.attempt is None:
         return
+    last = max(since + silent_from, job.attempt.resumed_at or since)
     for limit in limits:
         if limit is not None:
-            yield max(0, since + silent_from + limit)
+            yield max(0, last + limit)
 
 
 class AgendaEntry(NamedTuple):

@@ -10,6 +10,7 @@ from slotq.errors import EndlessDecisions
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
 from slotq.simulate.run.opening import (
+    NO_SPOT,
     Course,
     Fate,
     InitialQueue,
@@ -17,10 +18,12 @@ from slotq.simulate.run.opening import (
     fate_of,
     opening_of,
     ranks,
+    with_hours,
 )
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
+from slotq.simulate.run.simulated_spot import SimulatedSpot
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -37,6 +40,7 @@ from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled, steps
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
+from slotq_core.policy.lifecycle.interruptions import interrupted, resumed
 from slotq_core.policy.lifecycle.missing_rights import (
     ASSUME_ROLE,
     after_acceptance,
@@ -49,6 +53,7 @@ from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.order import after_yield
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
+from slotq_core.storage.scheduled import scheduled
 
 USER_CANCEL = "its user"
 
@@ -93,12 +98,16 @@ class _World:
         self._refused = opening.refused
         self._yields = opening.yields
         self._spent = Spent(self._configuration, opening.spent)
+        self._past = Past(self._configuration, opening.past_use)
         self._ranks = ranks(scenario)
         self._states: dict[str, JobState] = {}
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
         self._moment = opening.at
+        self._spot = SimulatedSpot(self._courses, self._agenda)
+        self._ends: dict[str, tuple[int, Fate | None]] = {}
+        """When the work of each live attempt ends, and its failure then, if any."""
         self._changes_of: Counter[str] = Counter()
         """How often each job has changed at this moment."""
         self._asks = scenario.asks()
@@ -134,23 +143,26 @@ class _World:
         for name in self._asks.get(at, ()):
             job = self._jobs.get(name)
             if job is not None and not job.active:
-                heads, more = self._jobs.heads(self._world()), self._jobs.more
+                heads, more = self._jobs.heads(self._world(now)), self._jobs.more
                 world = World(snapshot=heads, ledgers={}, more=more, ahead_of=self._ahead_of)
                 self.record.asked[now, name] = looked_into(job, world, now)
 
     def _ahead_of(self, job: Job) -> Ahead:
-        everything = self._jobs.everything(self._world())
+        everything = self._jobs.everything(self._world(self._moment))
         place = places(everything.waiting, everything.yields).get(job.name, 1)
         return Ahead(jobs=place - 1)
 
     def _go_on(self, job: Job) -> None:
-        """Take in a job of the initial queue."""
+        """Take in a job of the initial queue. An interrupted one gets instances at once."""
+        since = job.attempt.interrupted_since if job.attempt else None
+        if since is not None:
+            job = resumed(job, max(self._begins, since + 1)) or job
         self._jobs.put(job)
         self._states[job.name] = job.state
         self.record.begin(job, self._begins)
         if job.state is JobState.RUNNING:
-            self._push_end(job)
-            self._push_silence(job)
+            began = self._began(job)
+            self._run_on(job, self._begins if began is None else began)
         elif job.attempt is not None and job.attempt.stop is not None:
             self._push_stop(job, job.attempt.stop.at, self._opening.soonest)
 
@@ -164,8 +176,10 @@ class _World:
         match due:
             case Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
-            case Due.END | Due.STOPPED:
+            case Due.END | Due.STOPPED | Due.GRACE:
                 self._attempt_over(self._jobs.get(name), due, number, now)
+            case Due.WAITED | Due.INSTANCES | Due.TAKEN if name in self._jobs:
+                self._spot_news(self._jobs[name], due, number, now)
             case Due.SUBMIT:
                 self._submit(self._specs[name], now)
             case Due.CANCEL if name in self._jobs:
@@ -191,6 +205,7 @@ class _World:
                 rights=self._rights,
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
+            job = with_hours(job, spec, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._groups.update(
@@ -212,7 +227,9 @@ class _World:
             return
         ending, message = Ending.STOPPED, ""
         if due is Due.END:
-            fate = self._fate_in_time(job)
+            end, fate = self._ends.get(job.name, (None, None))
+            if end != now:
+                return  # An interruption has put it off.
             ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
         ended = after_end(job, ending, at=now, now=now, message=message).job
@@ -225,9 +242,16 @@ class _World:
             return None
         return fate if left is None or fate.after < left else None
 
+    def _began(self, job: Job) -> int | None:
+        """When the job got the instances that it has. None: it has none."""
+        attempt = job.attempt
+        if attempt is None or attempt.running_since is None:
+            return None
+        return attempt.running_since if attempt.resumed_at is None else attempt.resumed_at
+
     def _work_left(self, job: Job, now: int) -> int | None:
         course, left = self._courses[job.name], self._left[job.name]
-        since = job.attempt.running_since if job.attempt else None
+        since = self._began(job)
         if left is None or since is None:
             return left
         return left - (now - since) if course.checkpoint else course.runtime
@@ -235,14 +259,15 @@ class _World:
     def _pass(self, now: int) -> None:
         if now < self._begins:
             return  # Before the run begins, jobs enter but no pass decides.
+        self._past.count(self._jobs.active(), now)
         while True:
             self._nodes.settle(self._jobs.active(), now)
-            heads = self._jobs.heads(self._world())
+            heads = self._jobs.heads(self._world(now))
             for status in self._spent.warnings(heads, now):
                 self.record.warn(status, now)
             planned = plan(heads, now, more=self._jobs.more)
             if self._watch:
-                self._watch(self._jobs.everything(self._world()), planned, now)
+                self._watch(self._jobs.everything(self._world(now)), planned, now)
             for decision in planned.decisions:
                 for before, decided in steps(decision, self._pools, now):
                     # After the last plan, the answer comes with the instances.
@@ -265,16 +290,16 @@ class _World:
         while True:
             if self._take_in_what_took_no_time(now) or self._nodes.end(self._jobs.active()):
                 calls = True
-            elif starting := self._jobs.starting():
+            elif starting := [job for job in self._jobs.starting() if not self._spot.waits(job)]:
                 calls = self._take_in_starts(starting, now) or calls
             else:
                 return calls
 
     def _take_in_what_took_no_time(self, now: int) -> bool:
-        """Take in the stops and the starts of nodes that took no time. Returns whether there were
-        any."""
+        """Take in the stops and the starts of nodes that took no time, and the ends of graces.
+        Returns whether there were any."""
         happened = False
-        for entry in self._agenda.take(now, last=Due.NODE):
+        for entry in self._agenda.take(now, last=Due.GRACE):
             self._take_in(*entry)
             happened = True
         return happened
@@ -284,14 +309,51 @@ class _World:
         requires another plan; a job that begins to run on an instance of its own does not."""
         pools, failed = dict(self._pools), False
         for job in starting:
-            fate = self._fate(job)
             self._be_accepted(job)
-            if fate and fate.after is None:
-                self._fail_to_start(job, fate, now)
-                failed = True
-            else:
-                self._begin_to_run(job, now)
+            if not self._spot.start(job, now):
+                failed = self._start(job, now) or failed
         return failed or pools != self._pools or self._matters(starting)
+
+    def _start(self, job: Job, now: int) -> bool:
+        """Let a job run, or fail at its start. Returns whether it failed."""
+        fate = self._fate(job)
+        failed = fate is not None and fate.after is None
+        if fate is not None and failed:
+            self._fail_to_start(job, fate, now)
+        else:
+            self._begin_to_run(job, now)
+        return failed
+
+    def _spot_news(self, job: Job, due: Due, number: int, now: int) -> None:
+        """Take in what happens to spot instances, unless the job is being stopped."""
+        attempt = job.attempt
+        if attempt is None or attempt.number != number or attempt.stop is not None:
+            return
+        if due is Due.TAKEN:
+            self._take_back(job, now)
+        elif due is Due.WAITED:
+            self._fail_to_start(job, NO_SPOT, now)
+        elif job.state is JobState.STARTING:
+            self._start(job, now)
+        elif (after := resumed(job, now)) is not None:
+            self._learn_of_start(job)
+            self._put(job, after, now)
+            self._run_on(after, now)
+
+    def _take_back(self, job: Job, now: int) -> None:
+        """Take the instances of a running job back. It works until its script has stopped, and may
+        complete until then."""
+        after = interrupted(job, now)
+        if after is None:
+            return
+        lost_at = now + self._stop_takes(job)
+        end, fate = self._ends.get(job.name, (None, None))
+        if end is not None and (fate or end > lost_at):
+            lost_at = min(lost_at, end)
+            del self._ends[job.name]
+        self._left[job.name] = self._work_left(job, lost_at)
+        self._put(job, after, now)
+        self._spot.lose(after, lost_at)
 
     def _matters(self, starting: Iterable[Job]) -> bool:
         """Whether the start of these jobs may affect a plan: others may then join a gang or
@@ -321,19 +383,29 @@ class _World:
 
     def _begin_to_run(self, job: Job, now: int) -> None:
         assert job.attempt is not None
-        pool = self._pools[job.attempt.pool]
-        if pool.health.errors:
-            self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
+        self._learn_of_start(job)
         attempt = copied(job.attempt, created=True, running_since=now)
         accepted = once_running(job)
         running = move(accepted, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
-        self._push_end(running)
-        self._push_silence(running)
+        self._run_on(running, now)
+
+    def _learn_of_start(self, job: Job) -> None:
+        """Let the pool know that there are instances."""
+        assert job.attempt is not None
+        pool = self._pools[job.attempt.pool]
+        if pool.health.errors:
+            self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
+
+    def _run_on(self, job: Job, began: int) -> None:
+        """Plan what happens to a job that has had its instances since then (ms)."""
+        self._push_end(job)
+        self._push_silence(job)
+        self._spot.come(job, began)
 
     def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
         ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)
-        self._put(job, ended.job, now)
+        self._put(job, demoted_by_time(ended.job, self._rights.classes), now)
         if ended.attempt.outcome is AttemptOutcome.NO_CAPACITY:
             pool = self._pools[ended.attempt.pool]
             health = after_capacity_error(pool, now=now, message=fate.message)
@@ -350,15 +422,16 @@ class _World:
         assert job.attempt is not None
         return fate_of(self._courses[job.name].fails, job.attempt.number)
 
-    def _world(self) -> Snapshot:
+    def _world(self, now: int) -> Snapshot:
         """The snapshot without the jobs."""
         return copied(
             self._configuration,
-            pools=tuple(self._pools.values()),
+            pools=tuple(scheduled(self._pools.values(), now)),
             nodes=self._nodes.all(),
             groups=tuple(self._groups.values()),
             yields=self._yields,
             spent=self._spent.spending(),
+            past_use=self._past.use,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -371,6 +444,7 @@ class _World:
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
+        self._past.note(before, after, now)
         self._states[after.name] = after.state
         self._jobs.put(after)
         if after.terminal:
@@ -403,9 +477,10 @@ class _World:
 
     def _push_end(self, job: Job) -> None:
         fate = self._fate_in_time(job)
-        left = fate.after if fate else self._left[job.name]
-        if left is not None and job.attempt and job.attempt.running_since is not None:
-            end = max(self._begins, job.attempt.running_since + left)
+        left, began = fate.after if fate else self._left[job.name], self._began(job)
+        if left is not None and job.attempt and began is not None:
+            end = max(self._begins, began + left)
+            self._ends[job.name] = end, fate
             self._agenda.put(end, Due.END, job.name, job.attempt.number)
 
     def _push_silence(self, job: Job) -> None:
@@ -428,18 +503,22 @@ class _World:
             pool, heartbeat = self._pools[job.attempt.pool], self._heartbeat(job)
             self._put(job, heard(job, pool, report, now, heartbeat), now)
 
+    def _stop_takes(self, job: Job) -> int:
+        return max(self._stop_time.get(pool, 0) for pool, _ in job.holds)
+
     def _push_stop(self, job: Job, now: int, soonest: int = 0) -> None:
         assert job.attempt is not None
         release = self._courses[job.name].release_seconds
         stop = job.attempt.stop
         asked = stop.grace_until - stop.at if stop and stop.grace_until else 0
-        takes = max(self._stop_time.get(pool, 0) for pool, _ in job.holds)
-        if job.attempt.running_since is None:
-            takes = 0  # Only the start has to be stopped.
+        takes = self._stop_takes(job)
+        if job.attempt.running_since is None:  # Only the start, or the rest of a script.
+            takes = max(0, self._spot.lost_at(job) - now)
+        due = Due.STOPPED if takes or not asked else Due.GRACE
         takes += asked
-        if asked and release is not None:
-            takes = min(takes, release)
-        self._agenda.put(max(soonest, now + takes), Due.STOPPED, job.name, job.attempt.number)
+        if asked and release is not None and release <= takes:
+            due, takes = Due.STOPPED, release
+        self._agenda.put(max(soonest, now + takes), due, job.name, job.attempt.number)
 
 
 def _answered(job: Job) -> Job:

@@ -5,6 +5,7 @@ This module decides nothing, so its record and the policy's can be compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,9 +19,17 @@ from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
-from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
+from slotq.simulate.run.opening import (
+    SCRIPT,
+    fate_of,
+    ranks,
+    refused_gangs,
+    running_jobs,
+    runtime_limit,
+)
 from slotq.simulate.run.played_nodes import LastingDocuments, PlayedNodes, node_of
 from slotq.simulate.run.record import Record
+from slotq.simulate.run.simulated_spot import SpotTurn, turn_of
 from slotq.simulate.scenario.fields import NO_CAPACITY, NO_ROLE
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
@@ -43,7 +52,7 @@ from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, World
+from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, WarmChange, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
@@ -165,6 +174,7 @@ class _RecordingDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -174,6 +184,7 @@ class _RecordingDecisions:
             changes,
             seen=seen,
             nodes=nodes,
+            warm=warm,
             group_decisions=group_decisions,
             part=part,
             opens_line=opens_line,
@@ -215,7 +226,8 @@ class _Scripts(NoScripts):
 
 
 class _Fates(Knobs):
-    """Knobs that make attempts fail at their start, as the scenario says."""
+    """Knobs that make attempts fail at their start, and spot instances come and go, as the scenario
+    says."""
 
     _ENDINGS: ClassVar = {
         "fail_provisioning": Ending.NO_CAPACITY,
@@ -223,12 +235,27 @@ class _Fates(Knobs):
         "fail_assuming": Ending.NO_RIGHTS,
     }
 
-    def __init__(self, fails: Callable[[str], Ending | None]) -> None:
+    def __init__(
+        self, fails: Callable[[str], Ending | None], spot: Callable[[str, int], SpotTurn]
+    ) -> None:
+        """`spot`: how a training job gets spot instances for the nth time, from 0."""
         super().__init__()
-        self._fails = fails
+        self._fails, self._spot = fails, spot
+        self._turns = Counter[str]()
+        """How often each training job has got spot instances."""
+
+    def spot_delay(self, training_job: str) -> float:
+        return (self._spot(training_job, self._turns[training_job]).late or 0) / 1000
+
+    def interruption(self, training_job: str) -> float | None:
+        keeps = self._spot(training_job, self._turns[training_job]).keeps
+        self._turns[training_job] += 1
+        return None if keeps is None else keeps / 1000
 
     def take(self, knob: str, training_job: str = "") -> bool:
-        wanted = self._ENDINGS.get(knob)
+        if knob == "stick_spot":
+            return self._spot(training_job, self._turns[training_job]).late is None
+        wanted = self._ENDINGS.get(knob) if not self._turns[training_job] else None
         return wanted is not None and self._fails(training_job) is wanted
 
 
@@ -262,7 +289,7 @@ class _Live:
             clock=self._clock,
             runner=self._nodes,
             emit=self._events.append,
-            knobs=_Fates(self._fails_to_start),
+            knobs=_Fates(self._fails_to_start, self._spot_turn),
             max_runtime_counts=False,
         )
         self._asks = scenario.asks()
@@ -350,6 +377,7 @@ class _Live:
         while True:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
+            self._manager.periodic.count_past_use()
             done = self._manager.passes.run()
             for status in done.budget_warnings:
                 self.record.warn(status, now)
@@ -437,6 +465,11 @@ class _Live:
             failure=SCRIPT,
         )
 
+    def _spot_turn(self, training_job: str, turn: int) -> SpotTurn:
+        job = self._store.jobs.get(self._store.jobs.owner_of(training_job) or "")
+        assert job is not None and job.attempt is not None
+        return turn_of(self._specs[job.name].interruptions, job.attempt.number, turn)
+
     def _fails_to_start(self, training_job: str) -> Ending | None:
         """The error that prevents a training job from running. None: no error."""
         if not self._some_fail:  # Saves reads of the store.
@@ -497,5 +530,5 @@ def _request(spec: JobSpec) -> Request:
             "InstanceCount": spec.needed.slots,
             "VolumeSizeInGB": 1,
         },
-        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+        **runtime_limit(spec.max_runtime),
     }

@@ -17,8 +17,10 @@ from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import Scenario
-from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, JobSpec
+from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, InterruptionSpec, JobSpec
+from slotq_core.adapters.sagemaker.sagemaker_errors import WAITED_TOO_LONG
 from slotq_core.admission.groups import check_gang
+from slotq_core.admission.instances.runtimes import with_longest
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused
@@ -27,13 +29,14 @@ from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import Rights, UserBooks
+from slotq_core.ports.training import MAX_RUNTIME, Request
 
 
 class RunInputs(Protocol):
@@ -81,6 +84,10 @@ class Course(Protocol):
     def silent_from(self) -> int | None: ...
     @property
     def release_seconds(self) -> int | None: ...
+    @property
+    def interruptions(self) -> tuple[InterruptionSpec, ...]: ...
+    @property
+    def max_runtime(self) -> int | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +100,8 @@ class AssumedCourse:
     fails: tuple[Failure, ...] = ()
     silent_from: int | None = None
     release_seconds: int | None = None
+    interruptions: tuple[InterruptionSpec, ...] = ()
+    max_runtime: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,12 +117,13 @@ class InitialQueue:
     courses: Mapping[str, Course] = field(default_factory=dict)
     """Of each of these jobs."""
     left: Mapping[str, int | None] = field(default_factory=dict)
-    """The remaining work of each job (ms), from the start of the live attempt, if any; None: it
-    never ends."""
+    """The remaining work of each job (ms), from when its live attempt got its instances, if it has
+    any; None: it never ends."""
     refused: Mapping[str, Refused] = field(default_factory=dict)
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
+    past_use: PastUse = NO_PAST_USE
     nodes: tuple[Node, ...] = ()
     """The nodes that hold slots."""
 
@@ -192,7 +202,8 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     for spec in scenario.jobs:
         if spec.running_since is None or spec.at is None:
             continue
-        job = classed(_running(spec, scenario, world.pools), books)
+        running = with_hours(_running(spec, scenario, world.pools), spec, world.pools)
+        job = classed(running, books)
         if job.auto:
             waiting = replace(job, attempt=None)
             class_name = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
@@ -202,14 +213,28 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     return found
 
 
+def runtime_limit(longest: int | None) -> Request:
+    """The part of a request that says how long (ms) its job may run; None: SageMaker's default."""
+    seconds = MAX_RUNTIME if longest is None else max(1, longest // 1000)
+    return {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}
+
+
+def with_hours(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
+    """The job with the longest that it may run, if one of its pools has hours."""
+    return with_longest(job, runtime_limit(spec.max_runtime), pools)
+
+
 def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:
     assert spec.running_since is not None and spec.at is not None
+    (at,) = (pool for pool in pools if pool.name == spec.at)
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",  # an attempt's, and there is none # nosec B106
         pool=spec.at,
         instance_type=INSTANCE_TYPE,
+        capacity_kind=at.capacity_kind,
+        spot_wait=at.spot_wait,
         admitted_at=spec.running_since,
         created=True,
         running_since=spec.running_since,
@@ -265,6 +290,10 @@ _AT_THE_START = {
     NO_CAPACITY: Fate(ending=Ending.NO_CAPACITY, message=CAPACITY),
     NO_ROLE: Fate(ending=Ending.NO_RIGHTS, message=UNASSUMED),
 }
+
+
+NO_SPOT = Fate(ending=Ending.NO_CAPACITY, message=WAITED_TOO_LONG)
+"""The end of an attempt whose spot instances do not come in time."""
 
 
 def fate_of(fails: tuple[Failure, ...], attempt: int) -> Fate | None:

@@ -15,7 +15,11 @@ from slotq_core.operations.status import Status
 
 REFUSED = "refused"
 
-_EVICTIONS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+_EVICTIONS: dict[StopCause | None, str] = {
+    StopCause.EVICTED: "evict",
+    StopCause.YIELDED: "yield",
+    StopCause.CLOSED: "suspend",
+}
 """The events of evictions, by the decided stop cause."""
 _STOPS: dict[StopCause | None, str] = {**_EVICTIONS, StopCause.STALLED: "stall"}
 """The events of stops that the queue decides."""
@@ -27,8 +31,10 @@ class RecordedEvent:
 
     t: int
     event: str
-    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; stall: a silent
-    script is warned of or stopped; budget: a project has come near its budget."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; suspend: the
+    hours of its pool stop a job; stall: a silent script is warned of or stopped; interrupt, resume:
+    SageMaker has taken spot instances back, and found others; budget: a project has come near its
+    budget."""
     job: str
     """Empty for `budget`."""
     pool: str | None = None
@@ -182,8 +188,14 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
 def _within_a_state(before: Job, after: Job) -> list[tuple[str, str]]:
     if _warned_at(after) is not None and _warned_at(before) is None:
         return [("stall", "")]
+    if _is_interrupted(before) is not _is_interrupted(after):
+        return [("interrupt" if _is_interrupted(after) else "resume", "")]
     demoted = after.priority_class != before.priority_class
     return [("demote", f"now {after.priority_class}")] if demoted else []
+
+
+def _is_interrupted(job: Job) -> bool:
+    return job.attempt is not None and job.attempt.interrupted_since is not None
 
 
 def _warned_at(job: Job) -> int | None:

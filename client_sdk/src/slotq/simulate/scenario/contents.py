@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from slotq.simulate.scenario.sections import (
     Expectation,
     GroupSpec,
+    InterruptionSpec,
     JobSpec,
     NodesSpec,
     PoolSpec,
@@ -34,6 +35,7 @@ from slotq_core.wire.document.models import class_of
 from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
+    FairShareSection,
     LimitsSection,
     NotificationSection,
     PeopleSection,
@@ -56,6 +58,7 @@ SECTIONS: dict[str, type[Section]] = {
     "pools.nodes": NodesSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
+    "jobs.interruptions": InterruptionSpec,
     "expect": Expectation,
 }
 
@@ -69,6 +72,7 @@ class Contents(Section):
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
+    fair_share: FairShareSection | None = None
     classes: tuple[ClassSection, ...] = ()
     users: tuple[UserSection, ...] = ()
     user_groups: tuple[UserGroupSection, ...] = ()

@@ -120,6 +120,7 @@ class PoolSpec(PoolSection):
             properties=self.properties,
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
+            windows=self.windows,
             **{**settings, "count_foreign": True},
         )
 
@@ -145,6 +146,16 @@ class GroupSpec(Section):
             message = "a group with max_parallel is a sweep: this key is for gangs"
             refuse(*(DocumentFault((key,), message) for key in sorted(mixed)))
         return self
+
+
+class InterruptionSpec(Section):
+    """SageMaker takes the spot instances of an attempt back, or has none at its start."""
+
+    attempt: Positive = 1
+    after: Duration
+    """How long the attempt has kept its instances; 0: it has none at its start."""
+    lasts: Period | None = None
+    """The time until it gets others. None: it gets none."""
 
 
 class JobSpec(Section):
@@ -192,6 +203,11 @@ class JobSpec(Section):
     retries: Count = 0
     fails: tuple[Failure, ...] = ()
     """The failures of the first attempts, one entry for each."""
+    interruptions: tuple[InterruptionSpec, ...] = ()
+    """Those of its attempts in spot pools, in order."""
+    max_runtime: Period | None = None
+    """Its MaxRuntimeInSeconds, which only decides where it fits into a pool's hours, and how long
+    it waits for spot instances. None: SageMaker's default."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""
@@ -211,7 +227,7 @@ class JobSpec(Section):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        faults = [*_job_faults(self), *_gpus_faults(self)]
+        faults = [*_job_faults(self), *_gpus_faults(self), *_interruption_faults(self)]
         if faults:
             refuse(*faults)
         return self
@@ -274,6 +290,27 @@ def _gpus_faults(job: JobSpec) -> Iterator[DocumentFault]:
     for key in ("slots", "demand", "parts", "running_since") if job.gpus else ():
         if key in job.model_fields_set and getattr(job, key) is not None:
             yield DocumentFault((key,), "leave this out: a job with gpus starts on a node")
+
+
+def _interruption_faults(job: JobSpec) -> Iterator[DocumentFault]:
+    """The faults between the interruptions of one job."""
+    before: dict[int, InterruptionSpec] = {}
+    for place, spec in enumerate(job.interruptions):
+        earlier = before.get(spec.attempt)
+        if earlier and not spec.after:
+            yield DocumentFault(
+                ("interruptions", place, "after"),
+                "only the first of an attempt may be at its start",
+            )
+        if earlier and earlier.lasts is None:
+            yield DocumentFault(
+                ("interruptions", place), "the one before it has no lasts, so it never ends"
+            )
+        if not earlier and not spec.after and spec.attempt == 1 and job.running_since is not None:
+            yield DocumentFault(
+                ("interruptions", place, "after"), "the job runs at the start, so it has instances"
+            )
+        before[spec.attempt] = spec
 
 
 def _running_faults(job: JobSpec, since: int) -> Iterator[DocumentFault]:

@@ -52,6 +52,7 @@ def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forec
         left=runtimes.left(queue),
         yields=snapshot.yields,
         spent=queue.spent,
+        past_use=queue.past_use,
         nodes=queue.nodes,
     )
     last: list[Plan] = []
@@ -164,16 +165,25 @@ class Runtimes:
         }
 
     def left(self, queue: ForecastInput) -> dict[str, int | None]:
-        """The work that each job has left (ms), from the start of its live attempt."""
+        """The work that each job has left (ms), from when its live attempt got its instances."""
         return dict(self._left(queue.jobs, queue))
 
     def _left(self, jobs: Iterable[Job], queue: ForecastInput) -> Iterable[tuple[str, int]]:
         for job in jobs:
             total, running = self.total(job, queue)[0], _running_for(job, queue.at)
             done = job.ran if job.checkpoints else 0
-            yield job.name, running + max(SOON, total - done - running)
+            yield job.name, _holding_for(job, queue.at) + max(SOON, total - done - running)
 
 
 def _running_for(job: Job, at: int) -> int:
-    since = job.attempt.running_since if job.attempt else None
-    return 0 if since is None else max(0, at - since)
+    """How long (ms) the live attempt has run."""
+    if job.attempt is None or job.attempt.running_since is None:
+        return job.attempt.ran_before if job.attempt else 0
+    return max(0, at - job.attempt.running_since)
+
+
+def _holding_for(job: Job, at: int) -> int:
+    """How long (ms) it has had the instances that it has."""
+    if job.attempt is None or job.attempt.running_since is None:
+        return 0
+    return max(0, at - (job.attempt.resumed_at or job.attempt.running_since))

@@ -17,6 +17,8 @@ class StopCause(StrEnum):
     EVICTED = "evicted"
     YIELDED = "yielded"
     """An eviction at the end of a time slice, when another user's turn comes."""
+    CLOSED = "closed"
+    """The pool closes, or offers fewer slots, by its schedule. The job waits again."""
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
     RESTORED = "restored"
@@ -126,6 +128,16 @@ class Attempt:
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the pool's instances are bought, and `spot_wait` of the pool: as of the start."""
     spot_wait: Duration = 0
+    warm_key: str = ""
+    """What another training job must have in common to start on the attempt's instances after it;
+    empty: the queue does not follow them."""
+    keep_warm: Duration = 0
+    """How long SageMaker keeps them, if there is a key."""
+    warm_from: str = ""
+    """The training job on whose warm instances the attempt starts; empty: on others."""
+    beside_warm: bool = False
+    """Whether the pool had warm instances when the attempt started. A quota's refusal then says
+    nothing about the pool."""
     admitted_at: Moment
     """When the job got its slots (ms). The intent is durable from then on."""
     waiting_since: Moment | None = None
@@ -168,6 +180,13 @@ class Attempt:
     """While it is interrupted: how long the attempt has run."""
     resumed_at: Moment | None = None
     """When it last ran again (ms)."""
+    interrupted_for: Duration = 0
+    """How long it was interrupted, in all, without the interruption that goes on."""
+    trained: Duration | None = None
+    """How long an attempt in a spot pool has trained by SageMaker's count; set when it has ended.
+    None: not known."""
+    billed: Duration | None = None
+    """How much of `trained` SageMaker bills, at the price on demand."""
     checkpoint_at: Moment | None = None
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None
@@ -198,6 +217,16 @@ class Attempt:
     """S3 URI of model.tar.gz."""
     checkpoints: str = ""
     """S3 URI of the checkpoints, once the attempt runs."""
+
+    @property
+    def used_since(self) -> Moment:
+        """The start (ms) of the time that counts as use: later than the admission by all
+        interruptions."""
+        return self.admitted_at + self.interrupted_for
+
+    def used_until(self, now: int) -> Moment:
+        """Until when (ms) the live attempt's time counts as use."""
+        return now if self.interrupted_since is None else self.interrupted_since
 
     @property
     def gpus_held(self) -> dict[int, Gpus]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slotq_core.admission.instances.runtimes import BY_DEFAULT
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind, ServiceQuota
 from slotq_core.names import RUNTIME_LIMIT_TAG
-from slotq_core.timestamps import Moment
+from slotq_core.timestamps import Duration, Moment
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
-MAX_RUNTIME = 86_400
-"""How long (s) a training job may run whose request does not say so: SageMaker's default."""
-
+MAX_RUNTIME = BY_DEFAULT
+"""How long (s) a training job may run whose request does not say so."""
 
 NODE_MAX_RUNTIME = 28 * 86_400
 """How long (s) the training job of a node may run: the longest that SageMaker allows."""
@@ -108,6 +108,22 @@ class CallResult:
     """The account's quota that a capacity error or a refusal names, if any."""
     action: str = ""
     """The missing right in IAM's notation, if any."""
+    kept_none: bool = False
+    """Whether the account has no quota for warm instances, so that the accepted training job keeps
+    none."""
+
+
+class Warmth(StrEnum):
+    """What has become of the instances of a training job that asked to keep them."""
+
+    NOTHING_KEPT = "nothing_kept"
+    """SageMaker says nothing of them."""
+    IN_USE = "in_use"
+    """The training job runs on them."""
+    AVAILABLE = "available"
+    REUSED = "reused"
+    """Another training job runs on them, or has run."""
+    GONE = "gone"
 
 
 class Phase(StrEnum):
@@ -147,6 +163,10 @@ class Observation:
     shared_fault: bool = False
     """A fatal fault on a GPU of which several jobs have parts ended the attempt."""
     gpu_bound: GpuBound = GpuBound.NONE
+    trained: Duration | None = None
+    """How long the training job that has ended has trained; None: the news do not say."""
+    billed: Duration | None = None
+    """How much of `trained` SageMaker bills."""
     max_wait: bool = False
     """The training job reached its maximum wait for spot instances."""
     interrupted: bool = False
@@ -164,6 +184,11 @@ class Observation:
     checkpoints: str = ""
     metrics: tuple[tuple[str, float], ...] = ()
     """The final metrics that SageMaker found in the output, by name."""
+    warmth: Warmth = Warmth.NOTHING_KEPT
+    reused_by: str = ""
+    """The training job that took the instances over."""
+    kept_warm: int | None = None
+    """How long SageMaker has kept them idle (ms); None: it does not say."""
     odd: str = ""
     """The parts of the news in an unknown form, which were ignored."""
 
@@ -188,6 +213,8 @@ class LiveTrainingJobs:
     """The names of training jobs that have not ended."""
 
     names: frozenset[str]
+    interrupted: frozenset[str] = frozenset()
+    """Those whose instances SageMaker has taken back."""
     complete: bool = True
     """False: there was no time for every page. Those that were created first are missing."""
 
@@ -223,7 +250,11 @@ class TrainingService(Protocol):
 
 
 class SageMakerService(TrainingService, Protocol):
-    """SageMaker itself, which also runs the nodes."""
+    """SageMaker itself, which also runs the nodes and keeps instances warm."""
+
+    def release(self, training_job: str) -> CallResult:
+        """Give up the warm instances of an ended training job. Answers ALREADY_DONE if it has none,
+        and FAIL if it does not exist. Never raises."""
 
     def create_node(
         self,

@@ -17,6 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from slotq_core.model.attempts import PartOfSlot
+from slotq_core.model.pools import CapacityKind
 from slotq_core.usage.attempt_use import AttemptUse, PartUse, slot_ms
 from slotq_core.usage.calendar_days import begin_of, day_of, days, end_of, is_midnight
 
@@ -89,12 +90,16 @@ class UsageGroup(NamedTuple):
     pool: str = ""
     workload: str = ""
     instance_type: str = ""
+    kind: str = CapacityKind.ON_DEMAND.value
+    """How the instances are bought."""
 
 
-BY = ("project", "submitter", "pool", "class")
-"""The fields that group use, as users name them. Instance types always stay apart, for prices."""
+BY = ("project", "submitter", "pool", "class", "kind")
+"""The fields that group use, as users name them. Instance types and kinds always stay apart, for
+prices."""
 
 _FIELDS = {"class": "workload"}
+_PRICED_BY = {"instance_type", "kind"}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -105,6 +110,10 @@ class Amounts:
     """From the admission to the end of the attempt."""
     instance_ms: int = 0
     """The part of it in which the attempt had its instances."""
+    saved_ms: int = 0
+    """The part of `instance_ms` that SageMaker does not bill, because the instances are spot."""
+    unbilled_ms: int = 0
+    """The part of `instance_ms` on spot instances whose bill is not known, or not yet."""
     lost_ms: int = 0
     """The part of it whose work an eviction threw away."""
     lost_at_most_ms: int = 0
@@ -124,6 +133,8 @@ class Amounts:
     def add(self, other: Amounts) -> None:
         self.slot_ms += other.slot_ms
         self.instance_ms += other.instance_ms
+        self.saved_ms += other.saved_ms
+        self.unbilled_ms += other.unbilled_ms
         self.lost_ms += other.lost_ms
         self.lost_at_most_ms += other.lost_at_most_ms
         self.jobs += other.jobs
@@ -171,7 +182,9 @@ class Window:
 def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) -> None:
     """Add the use of the attempt within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
-    end = until if use.ended_at is None else use.ended_at
+    end = use.ended_at
+    if end is None:
+        end = until if use.interrupted_since is None else min(until, use.interrupted_since)
     first, *others = (_times(part.slots, use, window, end) for part in use.held)
     found = _with_counts(first, use, window, end)
     if found.evictions_given and use.beneficiary is not None:
@@ -182,10 +195,16 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
 
 
 def _times(slots: int, use: AttemptUse, window: Window, end: int) -> Amounts:
-    since = (use.admitted_at, use.running_since, use.lost_since)
+    lost_since = None if use.lost_since is None else max(use.lost_since, use.used_since)
+    since = (use.used_since, use.running_since, lost_since)
     held, run, lost = (window.use_of(slots, use.part_of_slot, at, end) for at in since)
-    at_most = lost if use.lost_at_most else 0
-    return Amounts(slot_ms=held, instance_ms=run, lost_ms=lost, lost_at_most_ms=at_most)
+    found = Amounts(slot_ms=held, instance_ms=run, lost_ms=lost)
+    found.lost_at_most_ms = lost if use.lost_at_most else 0
+    if use.saved_part:
+        found.saved_ms = window.use_of(slots, use.saved_part, use.running_since, end)
+    elif use.is_unbilled:
+        found.unbilled_ms = run
+    return found
 
 
 def _with_counts(found: Amounts, use: AttemptUse, window: Window, end: int) -> Amounts:
@@ -222,7 +241,7 @@ def merge(totals: Totals, more: Iterable[tuple[UsageGroup, Amounts]]) -> None:
 
 
 def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
-    """The totals by the fields of BY that `by` names, and by instance type."""
+    """The totals by the fields of BY that `by` names, by instance type and by kind."""
     found: Totals = {}
     kept = grouping(by)
     merge(found, ((kept(group), amounts) for group, amounts in totals.items()))
@@ -232,9 +251,9 @@ def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
 def grouping(
     by: Iterable[str], names: Callable[[UsageGroup], bool] = lambda _: True
 ) -> Callable[[UsageGroup], UsageGroup]:
-    """A function that reduces a group to the fields that `by` names, and the instance type; without
-    the submitter unless `names` allows it."""
-    kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
+    """A function that reduces a group to the fields that `by` names, the instance type and the
+    kind; without the submitter unless `names` allows it."""
+    kept = {_FIELDS.get(name, name) for name in by} | _PRICED_BY
     blank = {name: "" for name in UsageGroup._fields if name not in kept}
 
     def reduced(group: UsageGroup) -> UsageGroup:
@@ -249,10 +268,10 @@ def field_of(group: UsageGroup, name: str) -> str:
     return str(getattr(group, _FIELDS.get(name, name)))
 
 
-def group_of(fields: Mapping[str, str], instance_type: str) -> UsageGroup:
+def group_of(fields: Mapping[str, str], instance_type: str, kind: str) -> UsageGroup:
     """The group with these fields as users name them. Raises TypeError for an unknown one."""
     named = {_FIELDS.get(name, name): text for name, text in fields.items()}
-    return UsageGroup(**named, instance_type=instance_type)
+    return UsageGroup(**{**named, "instance_type": instance_type, "kind": kind})
 
 
 def cells(totals: DayTotals) -> Iterator[tuple[str, UsageGroup, Amounts]]:
@@ -268,6 +287,7 @@ def _own(use: AttemptUse, part: PartUse) -> UsageGroup:
         pool=part.pool,
         workload=use.workload,
         instance_type=part.instance_type,
+        kind=use.capacity_kind.value,
     )
 
 

@@ -14,9 +14,10 @@ from slotq_core.model.attempts import (
     StopCause,
 )
 from slotq_core.model.jobs import Job
-from slotq_core.timestamps import Moment
+from slotq_core.model.pools import CapacityKind
+from slotq_core.timestamps import Duration, Moment
 
-_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 """The causes of a stop that count as evictions. Giving up an attempt is not an eviction."""
 
 
@@ -74,7 +75,15 @@ class AttemptUse:
     waiting_since: Moment | None = None
     """When the job last began to wait before this attempt; None: not recorded."""
     running_since: Moment | None = None
-    """When the attempt got its instances; None: it never did."""
+    """When the attempt got its instances, later by all interruptions; None: it never did."""
+    capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
+    interrupted_for: Duration = 0
+    """How long the attempt was interrupted, in all: no use."""
+    interrupted_since: Moment | None = None
+    """Since when an attempt that goes on is interrupted; None: it is not."""
+    billed: Duration | None = None
+    """How much of the time in a spot pool SageMaker bills, at the price on demand; None: not
+    known."""
     ended_at: Moment | None = None
     """None while the attempt holds its slots."""
     lost_since: Moment | None = None
@@ -101,6 +110,25 @@ class AttemptUse:
         return self.job, self.number, self.admitted_at
 
     @property
+    def used_since(self) -> Moment:
+        """The start of the time that counts as use."""
+        return self.admitted_at + self.interrupted_for
+
+    @property
+    def saved_part(self) -> PartOfSlot:
+        """The part of its instance time that SageMaker does not bill, as two numbers; empty: no
+        attempt in a spot pool, or not known."""
+        if self.billed is None or self.running_since is None or self.ended_at is None:
+            return ()
+        ran = self.ended_at - self.running_since
+        return (max(0, ran - self.billed), ran) if ran > 0 else ()
+
+    @property
+    def is_unbilled(self) -> bool:
+        """Whether what SageMaker bills for spot instances is not known."""
+        return self.capacity_kind is CapacityKind.SPOT and not self.saved_part
+
+    @property
     def lost_at_most(self) -> bool:
         """Whether the loss since `lost_since` is only an upper bound: the attempt reported no
         checkpoint."""
@@ -119,6 +147,10 @@ class AttemptUse:
             raise ValueError(f"no attempt lasts from {self.admitted_at} to {ended}")
         if ended > LATEST or min(self.slots, *(part.slots for part in self.held)) < 0:
             raise ValueError(f"{self.slots} slots until {ended}")
+        if not 0 <= self.interrupted_for <= ended - self.admitted_at:
+            raise ValueError(f"no attempt is interrupted for {self.interrupted_for} ms")
+        if self.billed is not None and self.billed < 0:
+            raise ValueError(f"no attempt is billed for {self.billed} ms")
         if self.part_of_slot:
             held, whole = self.part_of_slot
             if not 0 <= held <= whole or not whole:
@@ -136,6 +168,14 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
     stop = attempt.stop if attempt.outcome is AttemptOutcome.EVICTED else None
     evicted = stop is not None and stop.cause in _EVICTIONS
     beneficiary = stop.beneficiary if stop is not None and evicted else None
+    running_since = attempt.running_since
+    if attempt.interrupted_since is not None:
+        running_since = attempt.interrupted_since - attempt.ran_before
+    lost_since = attempt.admitted_at
+    if attempt.checkpoint_at is not None:
+        lost_since = attempt.checkpoint_at
+        if attempt.resumed_at is not None:
+            lost_since = max(lost_since, attempt.resumed_at)
     return AttemptUse(
         job=job.name,
         number=attempt.number,
@@ -147,9 +187,13 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
         slots=job.demand.slots,
         admitted_at=attempt.admitted_at,
         waiting_since=attempt.waiting_since,
-        running_since=attempt.running_since,
+        running_since=running_since,
+        capacity_kind=attempt.capacity_kind,
+        interrupted_for=attempt.interrupted_for,
+        interrupted_since=attempt.interrupted_since,
+        billed=attempt.billed,
         ended_at=attempt.ended_at,
-        lost_since=(attempt.checkpoint_at or attempt.admitted_at) if evicted else None,
+        lost_since=lost_since if evicted else None,
         beneficiary=beneficiary,
         evicted_for=stop.by if stop is not None and beneficiary is not None else "",
         outcome=attempt.outcome.value if attempt.outcome else "",

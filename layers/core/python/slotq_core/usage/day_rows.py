@@ -1,9 +1,10 @@
 """The sums of a day as text, in parts of bounded size.
 
 A part is self-contained: it names each text once, and its rows refer to the texts by index. Besides
-the rows, `at_most` has one number for each row: earlier versions wrote none and ignored the key. A
-part of an unknown version is refused whole. The store verifies each part by a hash, so no number is
-checked here.
+the rows, `at_most` has one number for each row, and `bought`, if any row is not on demand, three:
+its kind's text, and what of its instance time was saved and is unbilled. Earlier versions wrote
+neither and ignored the keys. A part of an unknown version is refused whole. The store verifies each
+part by a hash, so no number is checked here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Cell = tuple[str, UsageGroup, Amounts]
 FORMAT = 1
 MOST_CHARACTERS = 250_000
 """The length at which a part ends. One more row fits into an item of the store all the same."""
-_TEXTS = 1 + len(UsageGroup._fields)
+_TEXTS = len(UsageGroup._fields)
+"""The texts of a row: the day, and the group without its kind."""
+_ON_DEMAND = UsageGroup().kind
 
 
 class _Part:
@@ -28,13 +31,23 @@ class _Part:
         self._texts: dict[str, int] = {}
         self._rows: list[list[int]] = []
         self._at_most: list[int] = []
+        self._bought: list[list[int]] = []
+        self._on_demand_alone = True
         self.length = 0
 
     def take(self, day: str, group: UsageGroup, amounts: Amounts) -> None:
-        row = [*(self._place(text) for text in (day, *group)), *_numbers(amounts)]
+        *texts, kind = group
+        row = [*(self._place(text) for text in (day, *texts)), *_numbers(amounts)]
         self._rows.append(row)
         self._at_most.append(amounts.lost_at_most_ms)
+        self._take_bought(kind, amounts)
         self.length += sum(len(str(number)) + 1 for number in (*row, amounts.lost_at_most_ms))
+
+    def _take_bought(self, kind: str, amounts: Amounts) -> None:
+        bought = [self._place(kind), amounts.saved_ms, amounts.unbilled_ms]
+        self._bought.append(bought)
+        self._on_demand_alone = self._on_demand_alone and kind == _ON_DEMAND
+        self.length += sum(len(str(number)) + 1 for number in bought)
 
     def _place(self, text: str) -> int:
         if text not in self._texts:
@@ -45,6 +58,8 @@ class _Part:
     def text(self) -> str:
         found = {"format": FORMAT, "texts": [*self._texts], "rows": self._rows}
         found["at_most"] = self._at_most
+        if not self._on_demand_alone:
+            found["bought"] = self._bought
         return json.dumps(found, separators=(",", ":"))
 
 
@@ -67,9 +82,16 @@ def read_part(text: str) -> Iterator[Cell]:
     if found["format"] != FORMAT:
         raise ValueError(f"sums of format {found['format']!r}")
     texts, rows = found["texts"], found["rows"]
-    for row, at_most in zip(rows, found.get("at_most") or [None] * len(rows), strict=True):
+    every_most = found.get("at_most") or [None] * len(rows)
+    every_bought = found.get("bought") or [None] * len(rows)
+    for row, at_most, bought in zip(rows, every_most, every_bought, strict=True):
         day, *group = (texts[place] for place in row[:_TEXTS])
-        yield day, UsageGroup(*group), _amounts(row[_TEXTS:], at_most)
+        amounts = _amounts(row[_TEXTS:], at_most)
+        kind = _ON_DEMAND
+        if bought is not None:
+            place, amounts.saved_ms, amounts.unbilled_ms = bought
+            kind = texts[place]
+        yield day, UsageGroup(*group)._replace(kind=kind), amounts
 
 
 def _numbers(amounts: Amounts) -> list[int]:

@@ -19,8 +19,9 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in, quota_in
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.reports import MOST_FINAL, final_metrics
-from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
+from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict, Warmth
 from slotq_core.timestamps import FAR_OFF
+from slotq_core.usage.attempt_use import LONGEST
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
 """Tag with the attempt's token, one of the ownership tags of a training job."""
@@ -72,8 +73,10 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         running_since=_milliseconds(detail.get("TrainingStartTime")),
         verdict=ended.verdict if ended else Verdict.OK,
         max_runtime=bool(ended and ended.max_runtime),
+        trained=_duration(detail, "TrainingTimeInSeconds") if ended else None,
+        billed=_duration(detail, "BillableTimeInSeconds") if ended else None,
         max_wait=bool(ended and ended.max_wait),
-        interrupted=status == "InProgress" and secondary in _INTERRUPTED,
+        interrupted=is_interrupted(detail),
         changed_at=_milliseconds(detail.get("LastModifiedTime")) or at,
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
@@ -83,8 +86,30 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         quota=quota_in(reason) if ended and ended.verdict is Verdict.BACK_OFF else None,
         action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
         metrics=tuple(_metrics(detail)) if ended else (),
+        **_warmth(detail),
         odd="; ".join(_odd(detail, secondary, at)),
     )
+
+
+_WARMTH = {
+    "InUse": Warmth.IN_USE,
+    "Available": Warmth.AVAILABLE,
+    "Reused": Warmth.REUSED,
+    "Terminated": Warmth.GONE,
+}
+
+
+def _warmth(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """What has become of instances that were to be kept; nothing of a status that is unknown."""
+    said = detail.get("WarmPoolStatus")
+    if not isinstance(said, Mapping) or said.get("Status") not in _WARMTH:
+        return {}
+    billed = said.get("ResourceRetainedBillableTimeInSeconds")
+    return {
+        "warmth": _WARMTH[said["Status"]],
+        "reused_by": _text(said, "ReusedByJob"),
+        "kept_warm": 1000 * billed if isinstance(billed, int) else None,
+    }
 
 
 def _metrics(detail: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -117,6 +142,12 @@ def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
         yield "it has no time, so its arrival time counts"
     if any(time is not None and time > at + FAR_OFF for time in times.values()):
         yield "its time is far ahead of the queue's clock"
+
+
+def is_interrupted(detail: Mapping[str, Any]) -> bool:
+    """Whether SageMaker has taken the instances of a training job back and goes on later."""
+    live = detail.get("TrainingJobStatus") == "InProgress"
+    return live and detail.get("SecondaryStatus") in _INTERRUPTED
 
 
 def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:
@@ -181,6 +212,12 @@ def _milliseconds(value: Any) -> int | None:
         return int(float(value))
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _duration(detail: Mapping[str, Any], key: str) -> int | None:
+    """Return a time in seconds as ms; None if there is none, or no possible one."""
+    found = _milliseconds(detail.get(key))
+    return 1000 * found if found is not None and 0 <= 1000 * found <= LONGEST else None
 
 
 def _text(detail: Mapping[str, Any], key: str) -> str:

@@ -169,6 +169,34 @@ STOP: tuple[ErrorRow, ...] = (
     ),
 )
 
+RELEASE: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ValidationException",
+        text=r"resource not found",
+        verdict=Verdict.FAIL,
+        source="ValidationException: Requested resource not found",
+    ),
+    ErrorRow(
+        code="ResourceNotFound",
+        verdict=Verdict.FAIL,
+        source="ResourceNotFound: documented for UpdateTrainingJob",
+    ),
+    ErrorRow(
+        code="ValidationException",
+        verdict=Verdict.ALREADY_DONE,
+        source="ValidationException: the warm pool is not Available (reused, terminated, or never "
+        "there). The next look shows which",
+    ),
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: "
+        "sagemaker:UpdateTrainingJob: the intent stays",
+    ),
+    ErrorRow(code=".*", verdict=Verdict.RETRY, source="anything else: the intent stays"),
+)
+
 LOOK: tuple[ErrorRow, ...] = (
     *_ANY_CALL,
     ErrorRow(
@@ -204,6 +232,8 @@ class OutcomeRow:
 RELEASED = "slotq-released"
 """What a script writes to /opt/ml/output/failure to give its slots back."""
 
+WAITED_TOO_LONG = "it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)"
+
 PENDED_OUT = "MaxPendingTimeExceeded"
 """The queue's own word for a training job that SageMaker stopped because it was pending too
 long."""
@@ -231,7 +261,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         verdict=Verdict.FAIL,
         max_runtime=True,
         max_wait=True,
-        message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
+        message=WAITED_TOO_LONG,
         source="SecondaryStatus MaxWaitTimeExceeded (managed spot training): the job's own end; in "
         "a spot pool the job waits again",
     ),

@@ -127,7 +127,7 @@ class _Counting:
             for use in read.uses:
                 if use.project in self._settled and use.ended_at is not None:
                     amounts[use.project] += self._window.use_of(
-                        use.slots, use.part_of_slot, use.admitted_at, use.ended_at
+                        use.slots, use.part_of_slot, use.used_since, use.ended_at
                     )
             after, more = read.last, read.more
             self._latest = max(self._latest, after)

@@ -94,6 +94,10 @@ class Candidate:
         held = [job.demand for job, _ in self.places]
         return held[0] if len(held) == 1 else Demand.total(held)
 
+    def ran_at(self, moment: int) -> bool:
+        """Whether every job ran by the moment (ms)."""
+        return all(ran_at(job, moment) for job, _ in (*self.places, *self.others))
+
     @property
     def order_once_started(self) -> Order:
         """The sort key in the next plan, for which everything that this plan has started runs."""
@@ -249,22 +253,29 @@ def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
     """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
-    has not begun to run, or no `min_runtime` applies."""
+    does not run now, or no `min_runtime` applies."""
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
-    if job.attempt.running_since is None:
-        return True, None
+    if job.attempt.running_since is None:  # It starts, or is interrupted.
+        return job.attempt.ran_before < length, None
     until = job.attempt.running_since + length
     return now < until, until
 
 
+def ran_at(job: Job, moment: int) -> bool:
+    """Whether the job's attempt had begun to run by the moment (ms)."""
+    since = job.attempt.running_since if job.attempt else None
+    return since is not None and since <= moment
+
+
 def unsaved(job: Job, now: int) -> int:
-    """Work that stopping the job now may cost (ms)."""
-    if job.attempt is None:
+    """Work that stopping the job now may cost (ms). An interruption has cost what was unsaved."""
+    attempt = job.attempt
+    if attempt is None or attempt.interrupted_since is not None:
         return 0
-    since = job.attempt.checkpoint_at or job.attempt.running_since
-    return 0 if since is None else max(0, now - since)
+    since = attempt.checkpoint_at or attempt.running_since
+    return 0 if since is None else max(0, now - max(since, attempt.resumed_at or since))
 
 
 def lost_by(job: Job, now: int) -> int:

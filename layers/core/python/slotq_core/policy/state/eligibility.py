@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -40,6 +39,18 @@ class Eligibility:
         within_share = self._state.shares.within
         return not (drain.beyond_share and within_share(self.with_gang(job, pool), pool))
 
+    def ends_too_late(self, job: Job, room: PoolRoom) -> bool:
+        """Whether the pool shrinks before the job, or the gang that starts or runs with it, ends,
+        and would cut the job off."""
+        closing, gang = room.closing, self._state.gangs.get(job.group)
+        if closing is None:
+            return False
+        if gang is None:
+            return closing.keeps_out([job], job.demand.slots)
+        if gang.runs:
+            return closing.keeps_out([*gang.active, job], job.demand.slots)
+        return closing.keeps_out(gang.waiting, gang.least_in(room.pool.name, job).demand.slots)
+
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
         gang = self._gang_to_start(job)
@@ -52,9 +63,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return copied(
-            job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
-        )
+        return gang.least_in(pool, job) if by_pool else gang.all_with(job)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
@@ -102,7 +111,9 @@ class Eligibility:
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         if room.drain and self.closed_to(job, room):  # Where pools drain, most jobs are kept out.
             return False
-        return not (room.unavailable or room.rights.keeps_out(job))
+        if room.unavailable or room.rights.keeps_out(job):
+            return False
+        return not self.ends_too_late(job, room)
 
     def _joins_evicted_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""

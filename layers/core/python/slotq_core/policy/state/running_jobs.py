@@ -75,6 +75,10 @@ class RunningJobs:
         self._journal.set(self._gangs[job.group], "protected", value=True)
         self._forget_gangs(job)
 
+    def is_kept(self, job: Job) -> bool:
+        """Whether the job's gang is evicted no more in this plan."""
+        return self._gangs[job.group].protected
+
     def _forget_gangs(self, job: Job) -> None:
         for gang in self._gangs.values():
             gang.is_known = False

@@ -206,9 +206,12 @@ class TurnOrder:
         job = self._heads[project][0].job
         if job.claim or ranked.claim or not job.demand.within(ranked.demand):
             return False
-        if self._accounts.shared and (job.gpus, job.pools) != (ranked.gpus, ranked.pools):
+        pool, shared = job.pools[0], self._accounts.shared
+        if shared is not None and (
+            pool != ranked.pools[0] or not shared.of(job, pool).within(shared.of(ranked, pool))
+        ):
             return False
-        return self._accounts.of(job, job.pools[0]) is chain
+        return self._accounts.of(job, pool) is chain
 
     def _rank_again(self, moved: Mapping[str, str]) -> None:
         """Rank the projects and departments again whose keys may have changed."""

@@ -10,6 +10,7 @@ from pydantic import Field
 from slotq_core import names
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import Number, Reason
 from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
@@ -75,6 +76,13 @@ class AttemptView(BaseModel):
     it took until the attempt ran again."""
     interrupted_since: str | None = None
     """Since when it has been interrupted; None: it is not."""
+    capacity_kind: str = CapacityKind.ON_DEMAND.value
+    """How its instances were bought: `on_demand` or `spot`."""
+    trained: float | None = None
+    """How long (s) an attempt in a spot pool that has ended has trained, by SageMaker's count;
+    None: not known."""
+    billed: float | None = None
+    """How many of these seconds SageMaker bills, at the price on demand."""
     ended_at: str | None = None
     outcome: str | None = None
     message: str = ""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field
 
 from slotq_core.model.attempts import Beneficiary
+from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.usage.amounts import BY, Amounts, Totals, UsageGroup, field_of, group_of, waits_of
 from slotq_core.usage.attempt_use import AttemptUse, gpus_in_part
@@ -29,13 +30,21 @@ class UsageRowView(BaseModel):
     """The use of a group on one type of instance."""
 
     group: dict[str, str]
-    """The fields that the request groups by: `project`, `submitter`, `pool`, `class`. An empty
-    submitter means all persons whose use the caller may not see one by one."""
+    """The fields that the request groups by: `project`, `submitter`, `pool`, `class`, `kind`. An
+    empty submitter means all persons whose use the caller may not see one by one."""
     instance_type: str
+    kind: str = CapacityKind.ON_DEMAND.value
+    """How the instances are bought, as the pool's `capacity_kind`."""
     slot_seconds: float
-    """Slots multiplied by the seconds from the admission to the end of each attempt."""
+    """Slots multiplied by the seconds from the admission to the end of each attempt, without the
+    time in which SageMaker had interrupted it."""
     instance_seconds: float
     """The part of it in which the attempts had their instances."""
+    saved_seconds: float = 0
+    """The part of `instance_seconds` that SageMaker does not bill, because the instances are
+    spot."""
+    unbilled_seconds: float = 0
+    """The part of `instance_seconds` on spot instances whose bill is not known, or not yet."""
     lost_seconds: float
     """The part of it whose work was lost to evictions: since the last checkpoint that the attempt
     reported, else since the attempt's start."""
@@ -234,7 +243,7 @@ def usage_view(
 def totals_in(rows: Iterable[UsageRowView]) -> Iterable[tuple[UsageGroup, Amounts]]:
     """The groups and amounts in the rows, to add pages up."""
     for row in rows:
-        yield group_of(row.group, row.instance_type), _amounts(row)
+        yield group_of(row.group, row.instance_type, row.kind), _amounts(row)
 
 
 def _row(group: UsageGroup, amounts: Amounts, by: Sequence[str]) -> UsageRowView:
@@ -242,8 +251,11 @@ def _row(group: UsageGroup, amounts: Amounts, by: Sequence[str]) -> UsageRowView
     return UsageRowView(
         group={name: field_of(group, name) for name in BY if name in by},
         instance_type=group.instance_type,
+        kind=group.kind,
         slot_seconds=seconds(amounts.slot_ms),
         instance_seconds=seconds(amounts.instance_ms),
+        saved_seconds=seconds(amounts.saved_ms),
+        unbilled_seconds=seconds(amounts.unbilled_ms),
         lost_seconds=seconds(amounts.lost_ms),
         lost_at_most_seconds=seconds(amounts.lost_at_most_ms),
         jobs=amounts.jobs,
@@ -264,6 +276,8 @@ def _amounts(row: UsageRowView) -> Amounts:
     return Amounts(
         slot_ms=_ms(row.slot_seconds),
         instance_ms=_ms(row.instance_seconds),
+        saved_ms=_ms(row.saved_seconds),
+        unbilled_ms=_ms(row.unbilled_seconds),
         lost_ms=_ms(row.lost_seconds),
         lost_at_most_ms=_ms(row.lost_seconds if at_most is None else at_most),
         jobs=row.jobs,

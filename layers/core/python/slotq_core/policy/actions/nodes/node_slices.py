@@ -50,11 +50,11 @@ class NodeSlices:
         ]
         if not able:  # Counting the GPUs held costs more.
             return None
-        mine = self._held(pool)[self.job.person]
+        mine, past = self._held(pool)[self.job.person], self._past_their_slice(pool)
         found = [
             (room, way.single(chosen))
             for room, way in able
-            if (chosen := self._yielding(way, pool, mine))
+            if (chosen := _yielding(way, past, mine))
         ]
         own = rank(self.job)
         return min(
@@ -76,23 +76,6 @@ class NodeSlices:
         mine = held[self.job.person]
         return [end for other, end in ends if held[other.person] > mine]
 
-    def _yielding(self, way: Way, pool: PoolRoom, mine: Gpus) -> tuple[Candidate, ...]:
-        """Those of the candidates that yield; empty: they are not enough. `mine`: what the job's
-        user has."""
-        shortfalls = Shortfalls(*way.missing)
-        past = self._past_their_slice(pool)
-        chosen = list[Candidate]()
-        options = [one for one in way.candidates if len({job.person for job in one.jobs}) == 1]
-        while not shortfalls.met_by(chosen):
-            options = [option for option in options if past[option.jobs[0].person] > mine]
-            if not options:
-                return ()
-            first = min(options, key=lambda candidate: turn_order(past, candidate))
-            options.remove(first)
-            chosen.append(first)
-            past[first.jobs[0].person] -= first.slots
-        return spared(chosen, shortfalls)
-
     def _over(self, room: NodeRoom, pool: PoolRoom) -> list[Candidate]:
         """The candidates on this node whose slice is over and that may yield to the job now."""
         return [
@@ -108,9 +91,11 @@ class NodeSlices:
 
     def _held(self, pool: PoolRoom) -> Counter[str]:
         """The GPUs held, claimed or awaited on the pool's nodes, by user, for the job's project and
-        rank."""
+        rank. A job that moves counts where it goes."""
+        rooms = (room for room in self.nodes.rooms.values() if room.pool == pool.pool.name)
+        moving = (other for room in rooms for other in room.kept.values())
         held: Counter[str] = Counter()
-        for other in self._alike(pool):
+        for other in (*self._alike(pool), *filter(self._is_alike, moving)):
             held[other.person] += other.gpus
         return held
 
@@ -124,17 +109,34 @@ class NodeSlices:
 
     def _alike(self, pool: PoolRoom) -> Iterator[Job]:
         """The jobs of the job's project and rank that hold, claim or await GPUs there."""
-        own, name = rank(self.job), pool.pool.name
+        name = pool.pool.name
         for room in self.nodes.rooms.values():
             if room.pool != name:
                 continue
             running = self.nodes.found[name, room.name].running if room.node else ()
             for other in (*running, *room.claims.values()):
-                if other.name not in self.nodes.gone and self._is_alike(other, own):
+                if other.name not in self.nodes.gone and self._is_alike(other):
                     yield other
         for other, where in self.nodes.placed:
-            if where == name and self._is_alike(other, own):
+            if where == name and self._is_alike(other):
                 yield other
 
-    def _is_alike(self, other: Job, own: tuple[int, int]) -> bool:
-        return other.project == self.job.project and rank(other) == own
+    def _is_alike(self, other: Job) -> bool:
+        return other.project == self.job.project and rank(other) == rank(self.job)
+
+
+def _yielding(way: Way, past: Counter[str], mine: Gpus) -> tuple[Candidate, ...]:
+    """Those of the candidates that yield; empty: they are not enough. `past`: what users have past
+    their slice. `mine`: what the job's user has."""
+    shortfalls, held = Shortfalls(*way.missing), past.copy()
+    chosen = list[Candidate]()
+    options = [one for one in way.candidates if len({job.person for job in one.jobs}) == 1]
+    while not shortfalls.met_by(chosen):
+        options = [option for option in options if held[option.jobs[0].person] > mine]
+        if not options:
+            return ()
+        first = min(options, key=lambda candidate: turn_order(held, candidate))
+        options.remove(first)
+        chosen.append(first)
+        held[first.jobs[0].person] -= first.slots
+    return spared(chosen, shortfalls)

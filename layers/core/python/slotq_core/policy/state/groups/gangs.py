@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,13 @@ from slotq_core.policy.plan import Decision, EndGroup, LeaveOut, RollBack, Start
 
 _CANCELS = frozenset({StopCause.CANCELLED, StopCause.GROUP_ENDED})
 """Stops after which the job ends as cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointJob(Job):
+    """A job that asks for several members of its gang: its demand is theirs together."""
+
+    members: tuple[Job, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +148,24 @@ class LiveGang:
         )
         return Demand.totals(claims)
 
-    def demand_in(self, pool: str, member: Job) -> Demand:
-        """The gang's least demand in a pool where this member is to run."""
-        bound = self._bound_to.get(pool, NOTHING)
-        return bound if member.pools == (pool,) else bound + member.demand
+    def least_in(self, pool: str, member: Job) -> Job:
+        """The member with the gang's least demand in a pool where this member is to run."""
+        demand = self._bound_to.get(pool, NOTHING)
+        bound = [job for job in self.waiting if job.pools == (pool,)] if self.gpus_in else []
+        if member.pools != (pool,):
+            return self._joint([*bound, member], copied(member, demand=demand + member.demand))
+        return self._joint(bound, copied(member, demand=demand))
+
+    def all_with(self, member: Job) -> Job:
+        """The member with the demand of all that wait."""
+        return self._joint(self.waiting, copied(member, demand=self.representative.demand))
+
+    def _joint(self, members: Iterable[Job], job: Job) -> Job:
+        """The job that asks for these members. Without nodes its demand says all."""
+        if not self.gpus_in:
+            return job
+        values = {own.name: getattr(job, own.name) for own in fields(Job)}
+        return JointJob(**values, members=tuple(members))
 
     @cached_property
     def _bound_to(self) -> Mapping[str, Demand]:
@@ -188,12 +209,13 @@ class LiveGang:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
         jobs = sorted(self.waiting, key=self._place)
-        return self._with_gang_rank(
+        first = self._with_gang_rank(
             jobs[0],
             demand=self._in_all(jobs),
             pools=tuple(dict.fromkeys(pool for job in jobs for pool in job.pools)),
             claim=next((job.claim for job in jobs if job.claim), None),
         )
+        return self._joint(jobs, first)
 
 
 def starts_together(

@@ -57,14 +57,15 @@ class GangMembers:
             if (on_nodes := tuple((job, at) for job, at in places if is_on_node(job)))
         }
         """By gang, the members that run on nodes, each with its node."""
+        self._on: dict[str, dict[str, None]] = {}
+        """By node, the gangs with members that run there, in the order of the gangs."""
+        for name, on_nodes in self.on_nodes.items():
+            for _, at in on_nodes:
+                self._on.setdefault(at, {})[name] = None
 
     def on(self, key: NodeName) -> list[str]:
         """The gangs with members that run on the node."""
-        return [
-            name
-            for name, places in self.on_nodes.items()
-            if any(at == node_place(key) for _, at in places)
-        ]
+        return [*self._on.get(node_place(key), ())]
 
     def spared(self, name: str) -> tuple[bool, int | None]:
         """Whether the gang must not be stopped, and until when (ms) a `min_runtime` alone protects

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
 from slotq_core.policy.state.nodes.node_jobs import NodeName, leaving, occupied
@@ -52,7 +52,11 @@ def with_nodes(
         if isinstance(decision, Evict | Move)
         for node in decision.nodes
     }
-    needed = [end for pool, room in sorted(rooms.items()) for end in _needed(pool, room, nodes)]
+    spare: dict[str, list[NodeRoom]] = {}
+    for found in nodes.rooms.values():
+        if found.empty and found.node is not None:
+            spare.setdefault(found.pool, []).append(found)
+    needed = [end for pool in sorted(spare) for end in _needed(rooms[pool], spare[pool])]
     gone = {(end.node.pool, end.node.name) for end in needed} | evicted
     others = (
         (room.node, room.empty)
@@ -78,9 +82,9 @@ def _said(decision: Decision, nodes: Nodes, now: int) -> Decision:
     return decision
 
 
-def _needed(pool: str, room: PoolRoom, nodes: Nodes) -> Iterator[EndNode]:
-    """The ends of nodes without jobs whose instances are held for jobs of this plan."""
-    spare = [found for found in nodes.rooms.values() if found.pool == pool and _is_spare(found)]
+def _needed(room: PoolRoom, spare: list[NodeRoom]) -> Iterator[EndNode]:
+    """The ends of those of a pool's nodes without jobs whose instances are held for jobs of this
+    plan."""
     taken = min(len(spare), len(spare) - room.coming.slots)
     spare.sort(key=lambda found: (found.node and _idle_since(found.node), found.name))
     holders = [*reversed(room.awaiting)]
@@ -88,10 +92,6 @@ def _needed(pool: str, room: PoolRoom, nodes: Nodes) -> Iterator[EndNode]:
         by = holders[min(place, len(holders) - 1)].name if holders else ""
         if found.node:
             yield EndNode(node=found.node, cause=NodeEnd.NEEDED, by=by)
-
-
-def _is_spare(room: NodeRoom) -> bool:
-    return room.empty and room.node is not None
 
 
 def _ends(
@@ -115,7 +115,8 @@ def _ends(
 
 def _kept_until(node: Node, pools: Mapping[str, Pool], leave: frozenset[NodeName]) -> int | None:
     """Until when (ms) the pool keeps the node without jobs; None: no longer."""
-    rules = pools[node.pool].nodes
+    pool = pools[node.pool]
+    rules = None if pool.state is PoolState.DRAINED else pool.nodes
     if rules is None or (node.pool, node.name) in leave:
         return None
     return _idle_since(node) + rules.keep

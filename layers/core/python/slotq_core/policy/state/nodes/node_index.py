@@ -102,6 +102,8 @@ class NodeIndex:
     def __init__(self) -> None:
         self.rooms: dict[str, NodeRoom] = {}
         """By name, in the order of the snapshot; those that this plan starts come last."""
+        self._with_claims: dict[str, NodeRoom] = {}
+        """Those with claims."""
         self._now, self._soon = _Sizes(), _Sizes()
         """By what is open now, and open soon."""
         self._by_first: list[NodeRoom] | None = None
@@ -115,11 +117,16 @@ class NodeIndex:
         self._now.put(room.name, room.open_now)
         self._soon.put(room.name, room.open_soon)
         self.rooms[room.name] = room
+        if room.claims:
+            self._with_claims[room.name] = room
+        else:
+            self._with_claims.pop(room.name, None)
 
     def remove(self, name: str) -> None:
         self._now.remove(name)
         self._soon.remove(name)
         del self.rooms[name]
+        self._with_claims.pop(name, None)
         self._by_first = self._movable = None
 
     def with_candidates(self) -> list[NodeRoom]:
@@ -152,7 +159,7 @@ class NodeIndex:
     @property
     def claimed(self) -> bool:
         """Whether some room has claims."""
-        return any(room.claims for room in self.rooms.values())
+        return bool(self._with_claims)
 
     def may_hold(self, gpus: Gpus) -> bool:
         """Whether some room is open soon for a job of this size."""
@@ -162,7 +169,9 @@ class NodeIndex:
         """The room with least left that the job may have, now or soon; None: there is none. Of
         equals the first name."""
         found = self._open(job, may_use, now=now)
-        for room in self._with_claims(job, now=now):
+        for room in self._with_claims.values():  # The job may take them over.
+            if not room.entrance.outlasts(job) or not room.fitting(job, now=now):
+                continue
             if found is None or (sum(room.free), room.name) < (sum(found.free), found.name):
                 found = room
         return found
@@ -174,9 +183,3 @@ class NodeIndex:
             if room.entrance.takes(job, now=now) and (not room.empty or may_use(room)):
                 return room
         return None
-
-    def _with_claims(self, job: Job, *, now: bool) -> Iterator[NodeRoom]:
-        """The rooms with claims that the job may take over."""
-        for room in self.rooms.values():
-            if room.claims and room.entrance.outlasts(job) and room.fitting(job, now=now):
-                yield room

@@ -96,11 +96,14 @@ class NodeRequests:
         for job, pool in self._coming_back():
             for scope in scopes_of([pool]):
                 self.gather(job, 1, scope, [pool])
+        there: dict[tuple[str, str], list[Occupied]] = defaultdict(list)
+        for (pool, _), found in self._found.items() if self._sizes else ():
+            if not (found.empty or found.ends):
+                there[found.node.tenant, pool].append(found)
         for (project, scope, tenant, pool, person, demand), sizes in self._sizes.items():
             left = [
                 found.left
-                for (name, _), found in self._found.items()
-                if name == pool and found.node.tenant == tenant and not (found.empty or found.ends)
+                for found in there.get((tenant, pool), ())
                 if not found.node.one_person or found.person == person
             ]
             amount = demand * self._shared.per if self._shared else demand

@@ -19,6 +19,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool, gpu_room
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.state.groups.gangs import JointJob
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
 
 
@@ -82,8 +83,10 @@ class SharedNodes:
         return pool in self._pools
 
     def of(self, job: Job, pool: str) -> Demand:
-        """What the job counts in the accounts of the pool, or all jobs on the node that it stands
-        for."""
+        """What the job counts in the accounts of the pool, or all jobs on the node, or members of
+        the gang, that it stands for."""
+        if isinstance(job, JointJob):
+            return Demand.total(self.of(member, pool) for member in job.members)
         if job.name in self._jobs_of:
             return Demand.total(self._own.of(on_it, pool) for on_it in self.holders(job))
         if not self.are_in(pool) or not job.gpus:

@@ -44,14 +44,15 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
     per = lcm(*(whole for _, whole in parts.values()))
     for job in holders:
         assert job.attempt is not None
-        since, slots = max(month, job.attempt.admitted_at), job.demand.slots
+        attempt, slots = job.attempt, job.demand.slots
+        since, until = max(month, attempt.used_since), attempt.used_until(now)
         if job.name in parts:
             gpus, whole = part = parts[job.name]
             held[job.project] += slots * per * gpus // whole
-            spent[job.project] += slot_ms(slots, part, since, now)
+            spent[job.project] += slot_ms(slots, part, since, until)
         else:
-            held[job.project] += slots * per
-            spent[job.project] += slots * max(0, now - since)
+            held[job.project] += slots * per if until == now else 0
+            spent[job.project] += slots * max(0, until - since)
     return {
         name: BudgetStatus(
             project=name,
