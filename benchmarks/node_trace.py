@@ -1,10 +1,11 @@
 """A trace's jobs on nodes of eight GPUs, beside what no schedule can use more, and whole machines.
 
-Each job's slots are GPUs; jobs with other sizes than 1, 2, 4 and 8 are left out. As parts, a job of
-one GPU asks for a part of 0.1 to 1.0, drawn from a fixed seed. There are as many machines as the
-jobs need on average until the last submission: so jobs wait most of the time. The bound is, at each
-moment, the GPUs that running and waiting jobs ask for, at most all GPUs. `use` is the share of it
-that runs, up to the last submission. Whole: each job takes a machine, first fit.
+Each job's slots are GPUs. Jobs of other sizes than 1, 2, 4 and 8, and those submitted after `DAYS`,
+are left out. As parts, a job of one GPU asks for a part of 0.1 to 1.0, drawn from a fixed seed.
+There are as many machines as the jobs would use on average until the last submission if none
+waited: so in busy hours jobs wait. The bound is, at each moment, the GPUs that running and waiting
+jobs ask for, at most all GPUs. `use` is the share of it that runs, up to the last submission.
+Whole: each job takes a machine, first fit.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from typing import Any
 
 from benchmarks.schedules import TraceJob, first_fit, percentile, read
 from slotq.simulate import Record, Scenario, simulate
+from slotq_core.gpu_amounts import MOST_PART, WHOLE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Move, Plan
 
 GPUS = 8
+SIZES = frozenset({1, 2, 4, 8})
+DAYS = 20
+"""How long jobs are submitted. All 125 days of Philly's take hours of CPU."""
 START_SECONDS = 300
 STOP_SECONDS = 10
 
@@ -53,11 +58,10 @@ class Watched:
 
 
 def measure(path: Path) -> dict[str, Figures]:
-    jobs = [job for job in read(path) if job.slots in {1, 2, 4, 8}]
+    jobs = [job for job in read(path) if job.slots in SIZES and job.submit < DAYS * 86_400]
     rng = random.Random(36)
     wholes = [float(job.slots) for job in jobs]
-    parts = [rng.randint(10, 100) / 100 if job.slots == 1 else float(job.slots) for job in jobs]
-    parts = [part if part <= 0.95 else 1.0 for part in parts]
+    parts = [_part(rng) if job.slots == 1 else float(job.slots) for job in jobs]
     found = {
         "GPUs of nodes, moves": on_nodes(jobs, wholes, consolidate=True),
         "GPUs of nodes, no moves": on_nodes(jobs, wholes, consolidate=False),
@@ -71,10 +75,19 @@ def measure(path: Path) -> dict[str, Figures]:
     return found
 
 
+def _part(rng: random.Random) -> float:
+    """A part that a job may ask for, or a whole GPU."""
+    part = rng.randint(10, 100) / 100
+    return part if part <= MOST_PART / WHOLE else 1.0
+
+
 def needed(jobs: Sequence[TraceJob], gpus: Sequence[float]) -> int:
-    """The machines whose GPUs suffice on average until the last submission."""
-    work = sum(job.runtime * amount for job, amount in zip(jobs, gpus, strict=True))
-    return ceil(work / (jobs[-1].submit - jobs[0].submit) / GPUS)
+    """The machines that the jobs would use on average until the last submission if none waited."""
+    last = jobs[-1].submit
+    used = sum(
+        amount * min(job.runtime, last - job.submit) for job, amount in zip(jobs, gpus, strict=True)
+    )
+    return ceil(used / (last - jobs[0].submit) / GPUS)
 
 
 def on_nodes(jobs: Sequence[TraceJob], gpus: Sequence[float], *, consolidate: bool) -> Figures:
