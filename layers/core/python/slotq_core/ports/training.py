@@ -172,7 +172,8 @@ class Observation:
     interrupted: bool = False
     """SageMaker has taken the instances back, and goes on with the training job later."""
     changed_at: int = 0
-    """When SageMaker last changed the status or the secondary status (ms)."""
+    """Since when the training job has its instances, or is without them after an interruption
+    (ms)."""
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
     quota: ServiceQuota | None = None

@@ -347,6 +347,9 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         ]
     else:
         resources["InstanceType"] = attempt.instance_type
+        if preferences := resources.pop("InstancePreferences", None):
+            count = preferences[0].get("InstanceCount") or resources.get("InstanceCount")
+            resources["InstanceCount"] = count  # One for all, and SageMaker has no choice left.
     if attempt.warm_key or attempt.capacity_kind is CapacityKind.SPOT:
         resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
     if attempt.warm_key and attempt.keep_warm >= 1000:
