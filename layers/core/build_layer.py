@@ -4,7 +4,8 @@ A cold start is mostly imports, and this script makes them cheap (benchmarks/col
 them):
 
 - It compiles every module, because Lambda cannot keep what it compiles. Python does not check the
-  compiled files against their sources' times, which a zip file does not keep exactly.
+  compiled files against their sources' times, which a zip file does not keep exactly. The compiled
+  code knows its lines but not its columns, which only mark a part of a traceback's line.
 - It also compiles the generated methods of dataclasses (prepared.py).
 - It keeps only the parts of botocore's service descriptions that the queue calls, because each
   client reads the whole description of its service. tests/iam compares the list with the calls.
@@ -20,7 +21,6 @@ the files lie side by side and Python loads its own.
 
 from __future__ import annotations
 
-import compileall
 import gzip
 import json
 import shutil
@@ -29,11 +29,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from py_compile import PycInvalidationMode
 from typing import Any
 
 HERE = Path(__file__).parent
 RUNTIME = "3.13"
+PYTHON = (sys.executable, "-X", "no_debug_ranges")
+"""This Python; what it compiles knows no columns."""
 PLATFORMS = {
     "x86_64": ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"),
     "aarch64": ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
@@ -63,6 +64,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "ListTags",
             "ListTrainingJobs",
             "StopTrainingJob",
+            "UpdateTrainingJob",
         }
     ),
     "secretsmanager": frozenset({"GetSecretValue"}),
@@ -276,7 +278,7 @@ def prepare_dataclasses(folder: Path) -> None:
     """Compile and keep the generated methods of the layer's dataclasses (prepared.py)."""
     shutil.copy2(HERE / "prepared.py", folder / "slotq_core")
     subprocess.run(  # this Python, with a text from this file # nosec B603
-        [sys.executable, "-S", "-s", "-B", "-c", NOTE_TEXTS],
+        [*PYTHON, "-S", "-s", "-B", "-c", NOTE_TEXTS],
         env={"PYTHONPATH": str(folder), "AWS_DEFAULT_REGION": "us-east-1"},
         check=True,
     )
@@ -286,9 +288,10 @@ def prepare_dataclasses(folder: Path) -> None:
 
 
 def compile_all(folder: Path) -> None:
-    mode = PycInvalidationMode.UNCHECKED_HASH
-    if not compileall.compile_dir(folder, quiet=1, invalidation_mode=mode):
-        raise SystemExit("a module of the layer cannot be compiled")
+    subprocess.run(  # this Python # nosec B603
+        [*PYTHON, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", str(folder)],
+        check=True,
+    )
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
-def submit_for_node(at: float, job: str, gpus: int = 1, **fields: Any) -> Step:
+def submit_for_node(at: float, job: str, gpus: float = 1, **fields: Any) -> Step:
     """A job that asks for GPUs of a node."""
 
     def act(world: World) -> None:
@@ -483,6 +483,13 @@ def all_are_asked(world: World) -> str:
         if name not in world.marked and world.stopped.get(name, until) >= until
     ]
     return f"{wrong} were never asked" if wrong else ""
+
+
+def both_have_ended(world: World) -> str:
+    """The second member, which no step names, ends as the first does."""
+    first, second = (world.watch.jobs.get(name) for name in "ab")
+    as_one = first and second and first.state is second.state
+    return "" if as_one or not first else f"a is {first.state}, b {second and second.state}"
 
 
 def stopped_before(at: float, training_job: str) -> Callable[[World], str]:

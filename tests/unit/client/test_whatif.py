@@ -141,6 +141,14 @@ def test_a_pool_with_nodes_starts_who_asks_for_less_than_an_instance(whatif, que
     assert now(added)["half"] == ("absent", "waits")
 
 
+def test_a_job_that_asks_for_gpus_may_take_a_whole_instance(whatif, queue):
+    document = DOCUMENT | {"pools": [DOCUMENT["pools"][0] | {"capacity": 5}]}
+    queue.scenario = fake_scenario(job("trial", gpus=25, tenant="t"), document=document)
+    words = ("--nodes", "p5", "--hold", "resnet")
+    assert moments(whatif(*words))["trial", "start"][1] == "12:05", "its node needs five minutes"
+    assert moments(whatif(*words, "--gpus", "trial=0"))["trial", "start"][1] == "12:00"
+
+
 def test_a_request_that_asks_for_gpus_enters_as_it_would(whatif, tmp_path):
     tags = {"slotq:gpus": "2", "slotq:project": "team-a", "priority": "9"}
     request = least_request("mine", Tags=[{"Key": key, "Value": tags[key]} for key in tags])

@@ -517,6 +517,27 @@ def test_lines_go_to_the_nodes_output_where_there_is_no_way_to_the_logs(capsys) 
     assert capsys.readouterr().out == "[job-1] three\n"
 
 
+def test_no_job_writes_a_line_of_another_one(capsys) -> None:
+    """The log of the node breaks lines that are longer than an event, and maybe at other signs."""
+    forged = b"[job-2] it has failed"
+    output = (
+        b"x" * (256 * 1024 - 26 - len("[job-1] ")) + forged + b"\n20%\r" + forged + b"\x0b" + forged
+    )
+    logged(None, *agent.lines_of(io.BytesIO(output)))
+    printed = capsys.readouterr().out
+    assert all(line.startswith("[job-1] ") for line in printed.splitlines())
+    assert all(len(line) <= 256 * 1024 - 26 for line in printed.split("\n"))
+
+
+def test_what_is_no_text_fits_an_event() -> None:
+    """CloudWatch Logs refuses the whole batch of an event above 256 KiB."""
+    logs = FakeLogs()
+    logged(logs, *agent.lines_of(io.BytesIO(b"\xff" * 300_000)))
+    messages = [event["message"].encode() for batch in logs.batches for event in batch]
+    assert sum(map(len, messages)) == 900_000
+    assert all(len(message) <= 256 * 1024 - 26 for message in messages)
+
+
 def test_a_batch_that_failed_is_sent_again() -> None:
     logs = FakeLogs(Refusal("ThrottlingException"))
     logged(logs, b"one")

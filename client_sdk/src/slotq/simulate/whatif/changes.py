@@ -173,10 +173,12 @@ def _moved(job: Job, pools: tuple[str, ...], queue: ForecastInput) -> Job:
 
 
 def _on_nodes(job: Job, gpus: int, queue: ForecastInput) -> Job:
-    """The waiting job with these GPUs of a node. A job that no node knows yet shares a node with
-    jobs of its project and role."""
+    """The waiting job with these GPUs of a node; 0: with a whole instance. A job that no node knows
+    yet shares a node with jobs of its project and role."""
     if job.active:
         raise TooLate(f"job {job.name} is {job.state.value}, and keeps what it has")
+    if not gpus:
+        return replace(job, gpus=0, tenant="", longest_attempt=0, claim=None)
     if job.whole_because:
         raise InvalidRequest(f"job {job.name} {WholeInstance(causes=job.whole_because).sentence()}")
     if job.parts or job.demand.slots > 1:

@@ -169,6 +169,11 @@ class Job(JobSettings):
     whole_because: tuple[str, ...] = ()
     """Why the job takes whole instances although its tag asks for GPUs
     (`reasons.WholeInstance`)."""
+    warm_key: str = ""
+    """What a training job must have in common with the one before it to start on its warm
+    instances, as a short hash; empty: none stay warm for the job, and it starts on none."""
+    keep_alive: Duration | None = None
+    """How long its own request wants them kept; None: it does not say. Set only with a key."""
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
     request, rounded up (`admission.instances.nodes`); 0: not known."""

@@ -17,7 +17,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
-_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 """The causes of a stop that count as evictions. Giving up an attempt is not an eviction."""
 
 
@@ -113,6 +113,12 @@ class AttemptUse:
     def used_since(self) -> Moment:
         """The start of the time that counts as use."""
         return self.admitted_at + self.interrupted_for
+
+    def used_until(self, until: int) -> Moment:
+        """The end of the time that counts as use, at most `until` for an attempt that goes on."""
+        if self.ended_at is not None:
+            return self.ended_at
+        return until if self.interrupted_since is None else min(until, self.interrupted_since)
 
     @property
     def saved_part(self) -> PartOfSlot:

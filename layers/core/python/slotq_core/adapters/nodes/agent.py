@@ -1562,7 +1562,8 @@ def own_all(folder: Path, uid: int | None) -> None:
 # --- output ---
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-_LONGEST_LINE = 256 * 1024 - 26
+_LONGEST_LINE = (256 * 1024 - 26 - 66) // 3
+"""Bytes. With an attempt's mark, and each byte replaced by three, they still fit a log event."""
 _MOST_EVENTS, _MOST_BYTES, _PER_EVENT = 10_000, 1_048_576, 26
 _MOST_WAITING = 4 << 20
 """Bytes of a job's lines that wait. A job that prints faster waits at its pipe."""
@@ -1671,8 +1672,10 @@ class LogStream:
                     self._logs = None
             with self._news:
                 self._news.wait_for(lambda: self._is_closed, patience)
+        # Whatever begins an event there has the mark, or jobs could write lines of others.
+        lines = [line for _, text, _ in batch for line in text.splitlines()]
         with _printing:
-            sys.stdout.write("".join(f"[{self._attempt}] {text}\n" for _, text, _ in batch))
+            sys.stdout.write("".join(f"[{self._attempt}] {line}\n" for line in lines))
             sys.stdout.flush()
 
 

@@ -19,7 +19,7 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in, quota_in
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.reports import MOST_FINAL, final_metrics
-from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
+from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict, Warmth
 from slotq_core.timestamps import FAR_OFF
 from slotq_core.usage.attempt_use import LONGEST
 
@@ -86,8 +86,30 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         quota=quota_in(reason) if ended and ended.verdict is Verdict.BACK_OFF else None,
         action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
         metrics=tuple(_metrics(detail)) if ended else (),
+        **_warmth(detail),
         odd="; ".join(_odd(detail, secondary, at)),
     )
+
+
+_WARMTH = {
+    "InUse": Warmth.IN_USE,
+    "Available": Warmth.AVAILABLE,
+    "Reused": Warmth.REUSED,
+    "Terminated": Warmth.GONE,
+}
+
+
+def _warmth(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """What has become of instances that were to be kept; nothing of a status that is unknown."""
+    said = detail.get("WarmPoolStatus")
+    if not isinstance(said, Mapping) or said.get("Status") not in _WARMTH:
+        return {}
+    billed = said.get("ResourceRetainedBillableTimeInSeconds")
+    return {
+        "warmth": _WARMTH[said["Status"]],
+        "reused_by": _text(said, "ReusedByJob"),
+        "kept_warm": 1000 * billed if isinstance(billed, int) else None,
+    }
 
 
 def _metrics(detail: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -223,13 +223,21 @@ class Observing:
             return Change(before=job, after=replace(job, attempt=attempt))
         return self.created(job, seen.checkpoints)
 
-    def created(self, job: Job, checkpoints: str = "") -> Change | None:
-        """The confirmation of a create, with the place of the checkpoints; None: it is there."""
+    def created(
+        self, job: Job, checkpoints: str = "", *, warm_key: str = "", kept_none: bool = False
+    ) -> Change | None:
+        """The confirmation of a create, with the place of the checkpoints, the key of its instances
+        and whether they will not be kept; None: it is there."""
         assert job.attempt is not None
         if job.attempt.created:
             return None
-        place = checkpoints or job.attempt.checkpoints
-        attempt = replace(job.attempt, created=True, checkpoints=place)
+        attempt = replace(
+            job.attempt,
+            created=True,
+            checkpoints=checkpoints or job.attempt.checkpoints,
+            warm_key=warm_key or job.attempt.warm_key,
+            keep_warm=0 if kept_none else job.attempt.keep_warm,
+        )
         return Change(before=job, after=replace(job, attempt=attempt))
 
     def _with_lost_stop(self, job: Job, news: _News) -> Job:

@@ -99,7 +99,7 @@ _REASONS = {
     NodeEnd.KEEP_OVER: "the pool's keep",
     NodeEnd.NEEDED: "a need in another form",
     NodeEnd.LONGEST_RUNTIME: LONGEST_RUNTIME,
-    NodeEnd.UNNEEDED: "a pool without nodes, or of another instance type",
+    NodeEnd.UNNEEDED: "a pool that is drained, without nodes, or of another instance type",
 }
 """For people: what a node makes room for, where it makes room for no job."""
 

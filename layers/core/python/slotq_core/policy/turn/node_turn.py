@@ -21,7 +21,7 @@ from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
-from slotq_core.model.reasons import NodeComing
+from slotq_core.model.reasons import NodeComing, PoolClosed, Reason
 from slotq_core.policy.actions.nodes.node_reclaim import least_harmful_reclaim, may_reclaim_on
 from slotq_core.policy.actions.nodes.node_slices import NodeSlices
 from slotq_core.policy.actions.nodes.node_victims import Victims, least_harmful
@@ -124,6 +124,8 @@ class NodeTurn:
 
     def _has_prospects(self) -> bool:
         own = rank(self._job)
+        if self._claimed() is not None:  # Also in a paused pool.
+            return True
         for pool, index in self._indexes:
             if index.may_hold(self._job.gpus) or index.claimed:
                 return True
@@ -142,16 +144,25 @@ class NodeTurn:
         room = self._claimed()
         if room is None or room.tenant != self._nodes.owner(self._job, room.pool):
             return True
-        if not room.may_claim(self._job, now=False):
+        if self._is_in(room, PoolState.DRAINED) or not room.may_claim(self._job, now=False):
             return True
+        limits, users = self._state.limits, self._state.accounts.users
         if self._nodes.shared.are_in(room.pool):
-            return not self._state.limits.may_come_true(self._job, room.pool)
-        return bool(self._state.limits.over_own(self._job, room.pool, once_stopped=True))
+            return not limits.may_come_true(self._job, room.pool)
+        over = limits.over_own(self._job, room.pool, once_stopped=True)
+        return bool(over) or not users.will_admit(self._job, room.pool)
 
     def _claimed(self) -> NodeRoom | None:
-        """The node of the job's claim."""
+        """The node of the job's claim, in a pool that the job may still use."""
         claim = self._job.claim
-        return self._nodes.rooms.get((claim.pool, claim.node)) if claim and claim.node else None
+        if claim is None or not claim.node:
+            return None
+        may_be = any(room.pool.name == claim.pool for room in self._state.rooms_of(self._job))
+        return self._nodes.rooms.get((claim.pool, claim.node)) if may_be else None
+
+    def _is_in(self, room: NodeRoom, state: PoolState) -> bool:
+        """Whether the node's pool is in this state."""
+        return self._state.rooms[room.pool].pool.state is state
 
     def _still_claimed(self) -> NodeRoom | None:
         """The same, if the node will run the job."""
@@ -168,7 +179,10 @@ class NodeTurn:
         if room is None:
             room = self._fullest(now=True)
         elif not (
-            room.may_claim(self._job, now=True) and self._is_within(self._state.rooms[room.pool])
+            self._is_in(room, PoolState.ACTIVE)
+            and room.may_claim(self._job, now=True)
+            and self._state.accounts.users.admits_in(self._job, room.pool) is not None
+            and self._is_within(self._state.rooms[room.pool])
         ):
             return False
         if room is None:
@@ -243,10 +257,8 @@ class NodeTurn:
         free = [room for room in claimable if room.fits_now(self._job)]
         if not self._steps.wait_for_coming(self._job, self._claimable, within, owed=owed):
             return False
-        held = [room for room in free if room.pool.name == self._state.held_in[self._job.name]]
-        for room in held:
-            room.expect_start(self._job)
-        return self.begins(has_instance=bool(held))
+        held_in = self._state.held_in[self._job.name]
+        return self.begins(has_instance=any(room.pool.name == held_in for room in free))
 
     def _with_moves(self) -> bool:
         """Move jobs of one node of the tenant to its other nodes."""
@@ -341,7 +353,10 @@ class NodeTurn:
         admitting = self._eligible.admitting(self._job, self._rooms)
         return [room for room in admitting if self._eligible.within_bounds(self._job, room)]
 
-    def _why(self, room: NodeRoom) -> NodeComing:
+    def _why(self, room: NodeRoom) -> Reason:
+        pool = self._state.rooms[room.pool].pool
+        if pool.state is not PoolState.ACTIVE:
+            return PoolClosed(pool=pool.name, state=pool.state)
         return NodeComing(
             pool=room.pool,
             node=room.name,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Decision, EndNode, Evict, Move, NodeEnd, Start, StartNode
 from slotq_core.policy.state.nodes.node_jobs import NodeName, leaving, occupied
@@ -115,7 +115,8 @@ def _ends(
 
 def _kept_until(node: Node, pools: Mapping[str, Pool], leave: frozenset[NodeName]) -> int | None:
     """Until when (ms) the pool keeps the node without jobs; None: no longer."""
-    rules = pools[node.pool].nodes
+    pool = pools[node.pool]
+    rules = None if pool.state is PoolState.DRAINED else pool.nodes
     if rules is None or (node.pool, node.name) in leave:
         return None
     return _idle_since(node) + rules.keep
