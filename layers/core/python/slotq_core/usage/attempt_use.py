@@ -114,6 +114,12 @@ class AttemptUse:
         """The start of the time that counts as use."""
         return self.admitted_at + self.interrupted_for
 
+    def used_until(self, until: int) -> Moment:
+        """The end of the time that counts as use, at most `until` for an attempt that goes on."""
+        if self.ended_at is not None:
+            return self.ended_at
+        return until if self.interrupted_since is None else min(until, self.interrupted_since)
+
     @property
     def saved_part(self) -> PartOfSlot:
         """The part of its instance time that SageMaker does not bill, as two numbers; empty: no

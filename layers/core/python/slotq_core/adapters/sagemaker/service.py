@@ -53,6 +53,7 @@ from slotq_core.ports.training import (
     spot_terms,
 )
 from slotq_core.timestamps import to_datetime
+from slotq_core.wire.training.field_paths import instance_count
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
@@ -347,9 +348,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         ]
     else:
         resources["InstanceType"] = attempt.instance_type
-        if preferences := resources.pop("InstancePreferences", None):
-            count = preferences[0].get("InstanceCount") or resources.get("InstanceCount")
-            resources["InstanceCount"] = count  # One for all, and SageMaker has no choice left.
+        if resources.pop("InstancePreferences", None):  # SageMaker has no choice left.
+            resources["InstanceCount"] = instance_count(request)
     if attempt.warm_key or attempt.capacity_kind is CapacityKind.SPOT:
         resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
     if attempt.warm_key and attempt.keep_warm >= 1000:
