@@ -42,6 +42,7 @@ SUBJECTS = {
     "hours": "Hours: pools that are not always open",
     "spot": "Spot pools: interruptions, and spot that never comes",
     "projects": "Projects and departments: shares and reclaim",
+    "fair_over_time": "Fair over time: past use moves the surplus",
     "budgets": "Budgets: what a project may spend in a month",
     "limits": "Limits of projects and users",
     "classes": "Priority classes, AUTO, demotion",

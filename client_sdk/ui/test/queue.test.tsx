@@ -48,7 +48,7 @@ const job = (name: string, state: string, fields: Partial<Job> = {}): Job =>
   ({ name, state, pools: ["p5"], pool: null, priority: 0, demand: { slots: 1 }, user: "ada", submitter: "ada", project: "", changed_at: MOMENT, entry_time: MOMENT, ...fields }) as unknown as Job;
 const named = (name: string, used: number): Pool =>
   ({ ...pool(4, {}), name, used: { slots: used }, instance_type: "ml.p5.48xlarge", settings: { state: "active" } }) as unknown as Pool;
-const status = (held: number, share: number, resource = "slots") => ({ pool: "", resource, quota: 2, share, limit: null, held, stopping: 0, waiting: 0, over_quota: 0 });
+const status = (held: number, share: number, resource = "slots") => ({ pool: "", resource, quota: 2, share, limit: null, held, stopping: 0, waiting: 0, over_quota: 0, past_use: null, due: null });
 const project = (name: string, ...standings: ReturnType<typeof status>[]): Project => ({ name, standings, project: {}, used: {}, budget: null });
 
 function answers(said: Record<string, unknown>) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,10 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     asked to release their slots, if any pool asks."""
     shown = [*pools]
     asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
+    warm = (">WARM",) if any(pool.warm for pool in shown) else ()
     counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
     table = columns(
-        "POOL", "INSTANCE TYPE", "STATE", *counts, *asks, "HEALTH",
+        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *asks, "HEALTH",
         leaves=("SUSPEND GRACE", "FOREIGN", "USABLE", "INSTANCE TYPE"),
     )  # fmt: skip
     for pool in shown:
@@ -51,6 +53,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             str(pool.size["slots"]),
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
+            *((warm_slots(pool),) if warm else ()),
             *((_grace(pool.settings.suspend_grace),) if asks else ()),
             health(pool),
         )
@@ -63,6 +66,16 @@ def instances(pool: PoolView) -> str:
     return (
         pool.instance_type if on_demand else f"{pool.instance_type} ({pool.settings.capacity_kind})"
     )
+
+
+def warm_slots(pool: PoolView) -> str:
+    """How many slots are warm, and what becomes of those that no job may start on: `2, 1
+    releasing`."""
+    counts = Counter[str]()
+    for slot in pool.warm:
+        counts[slot.state] += slot.slots
+    idle = str(counts.pop("idle", 0))
+    return ", ".join((idle, *(f"{count} {state}" for state, count in sorted(counts.items()))))
 
 
 def _grace(seconds: int) -> str:
@@ -83,6 +96,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("state", pool_state(pool)),
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
+        *((("warm", warm_slots(pool)),) if pool.warm else ()),
         ("health", health(pool)),
         ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),

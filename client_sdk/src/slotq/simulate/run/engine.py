@@ -21,7 +21,7 @@ from slotq.simulate.run.opening import (
     with_hours,
 )
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.run.simulated_spot import SimulatedSpot
 from slotq.simulate.scenario.scenario import Scenario
@@ -98,6 +98,7 @@ class _World:
         self._refused = opening.refused
         self._yields = opening.yields
         self._spent = Spent(self._configuration, opening.spent)
+        self._past = Past(self._configuration, opening.past_use)
         self._ranks = ranks(scenario)
         self._states: dict[str, JobState] = {}
         """The state of every accepted job."""
@@ -258,6 +259,7 @@ class _World:
     def _pass(self, now: int) -> None:
         if now < self._begins:
             return  # Before the run begins, jobs enter but no pass decides.
+        self._past.count(self._jobs.active(), now)
         while True:
             self._nodes.settle(self._jobs.active(), now)
             heads = self._jobs.heads(self._world(now))
@@ -429,6 +431,7 @@ class _World:
             groups=tuple(self._groups.values()),
             yields=self._yields,
             spent=self._spent.spending(),
+            past_use=self._past.use,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -441,6 +444,7 @@ class _World:
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
+        self._past.note(before, after, now)
         self._states[after.name] = after.state
         self._jobs.put(after)
         if after.terminal:

@@ -52,7 +52,7 @@ from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, World
+from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, WarmChange, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
@@ -174,6 +174,7 @@ class _RecordingDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -183,6 +184,7 @@ class _RecordingDecisions:
             changes,
             seen=seen,
             nodes=nodes,
+            warm=warm,
             group_decisions=group_decisions,
             part=part,
             opens_line=opens_line,
@@ -375,6 +377,7 @@ class _Live:
         while True:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
+            self._manager.periodic.count_past_use()
             done = self._manager.passes.run()
             for status in done.budget_warnings:
                 self.record.warn(status, now)

@@ -29,7 +29,7 @@ from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -123,6 +123,7 @@ class InitialQueue:
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
+    past_use: PastUse = NO_PAST_USE
     nodes: tuple[Node, ...] = ()
     """The nodes that hold slots."""
 

@@ -20,6 +20,7 @@ Durations are whole seconds. The settings:
   pool (left out: for ever)
 - `capacity_kind`: how the instances are bought, on_demand or spot
 - `spot_wait`: how long a job of a spot pool may wait for instances beyond its longest runtime
+- `keep_warm`: how long instances stay warm for the next job when a job ends
 - `suspend_grace`: how long a script is asked to release its slots before its job is stopped
   (`true`: 5 seconds)
 - `count_foreign`: whether training jobs outside the queue count against the pool

@@ -128,6 +128,16 @@ class Attempt:
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the pool's instances are bought, and `spot_wait` of the pool: as of the start."""
     spot_wait: Duration = 0
+    warm_key: str = ""
+    """What another training job must have in common to start on the attempt's instances after it;
+    empty: the queue does not follow them."""
+    keep_warm: Duration = 0
+    """How long SageMaker keeps them, if there is a key."""
+    warm_from: str = ""
+    """The training job on whose warm instances the attempt starts; empty: on others."""
+    beside_warm: bool = False
+    """Whether the pool had warm instances when the attempt started. A quota's refusal then says
+    nothing about the pool."""
     admitted_at: Moment
     """When the job got its slots (ms). The intent is durable from then on."""
     waiting_since: Moment | None = None

@@ -158,6 +158,8 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
     elsewhere = _goes_elsewhere(job, revision, admitted)
     if (elsewhere or _asks_otherwise(revision)) and not job.active:
         changed |= {name: getattr(admitted, name) for name in _ON_NODES}
+    if elsewhere and not job.active:
+        changed |= {"warm_key": admitted.warm_key, "keep_alive": admitted.keep_alive}
     after: Job = replace(job, **changed)
     if "priority_class" in changed:
         after = come_into(after, classes)

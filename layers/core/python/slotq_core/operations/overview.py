@@ -10,7 +10,7 @@ from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.model.callers import CallerLimits, CallerUse
 from slotq_core.model.capacity.schedule import SizeNow, size_now
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations.admit import Admitter
@@ -48,6 +48,8 @@ class PoolStatus:
     used: Demand
     hours: SizeNow | None = None
     """What the pool's hours say now; None: it is always open."""
+    warm: tuple[WarmSlot, ...] = ()
+    """Its instances that SageMaker keeps for matching jobs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +85,7 @@ class Overview:
                 size=pool.size(now),
                 used=ledger.used,
                 hours=size_now(pool.schedule, now, of=pool.capacity.slots),
+                warm=ledger.warm,
             )
             for pool, ledger in self._store.worlds.pools(now)
         ]

@@ -111,6 +111,7 @@ class PoolBody(BaseModel):
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought: `on_demand`, or `spot`, by managed spot training."""
     spot_wait: int | None = _seconds("spot_wait")
+    keep_warm: int | None = _seconds("keep_warm")
     suspend_grace: Grace = Field(default=None, ge=0, le=longest("suspend_grace"), strict=True)
     """True: 5 seconds."""
     stall_after: int | None = _seconds("stall_after")

@@ -86,6 +86,20 @@ NO_NODES_WITH_HOURS = (
     "a pool with windows has no nodes, because a node's jobs would all end with the window: leave "
     "out nodes, or windows"
 )
+NO_SPOT_WARM = "SageMaker keeps no spot instances warm: leave out keep_warm, or capacity_kind"
+NO_NODES_WARM = "a pool with nodes keeps its instances by nodes.keep: leave out keep_warm, or nodes"
+LONG_WARM = 3_600_000
+"""The longest time (ms) that SageMaker's guide names for warm instances; its API takes more."""
+
+
+def warm_clash(pool: Pool | None) -> str:
+    """Why the pool cannot keep instances warm; empty if it can, or keeps none."""
+    if pool is None or not pool.keep_warm:
+        return ""
+    if pool.capacity_kind is CapacityKind.SPOT:
+        return NO_SPOT_WARM
+    return NO_NODES_WARM if pool.nodes is not None else ""
+
 
 SPELLINGS = {"num_gpus": "gpus"}
 """The words of others, NVIDIA FLARE's, for what SlotQ knows by another name."""
@@ -149,6 +163,10 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if pool.nodes is not None and pool.windows:
         wrong = "nodes" if settings.get("nodes") else "windows"
         raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
+    if clash := warm_clash(pool):
+        other = "nodes" if pool.nodes is not None else "capacity_kind"
+        wrong = "keep_warm" if settings.get("keep_warm") is not None else other
+        raise InvalidRequest(f"pool '{name}': {clash}", field=wrong)
     return pool
 
 

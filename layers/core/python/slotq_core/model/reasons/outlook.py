@@ -218,6 +218,27 @@ class WithinShare(Spared):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PastUseWaits(Spared):
+    """Jobs of another project, which gives them only because of past use, and not yet."""
+
+    code: ClassVar[str] = "past_use_waits"
+    project: str
+    """The project, or its department."""
+    used: int | float
+    share: int | float
+    by_weights: int | float
+    """The fair share without past use."""
+    resource: str = "slots"
+
+    def _because(self) -> str:
+        return (
+            f"{self.project} uses {units(self.used, self.resource)}; past use moves its fair share "
+            f"from {self.by_weights} to {self.share}, which evicts jobs after an hour of running, "
+            "for jobs that have waited for an hour, and not for small differences"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WouldNotHelp(Spared):
     """Jobs that could be stopped, but all of them together would not let the job start."""
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from slotq_core.admission.caller_limits import check_class, check_priority
 from slotq_core.admission.checkpoints import assured, provided
 from slotq_core.admission.instances.capacity_kinds import as_accepted
+from slotq_core.admission.instances.warm_keys import with_warm_key
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -261,7 +262,8 @@ class Changes:
 def _on_its_instances(
     admitted: Job, submitted: Submission, request: Request, pools: Sequence[Pool]
 ) -> Job:
-    """The job with its GPUs of a node, and with how long it may run where pools have hours."""
+    """The job with its GPUs of a node, with how long it may run where pools have hours, and with
+    the warm instances that it may use."""
     if submitted.gpus:
         from slotq_core.admission.instances.nodes import (
             with_gpus,  # Few jobs ask for GPUs of a node.
@@ -272,7 +274,7 @@ def _on_its_instances(
         from slotq_core.admission.instances.runtimes import with_longest  # Few pools have hours.
 
         admitted = with_longest(admitted, request, pools)
-    return admitted
+    return with_warm_key(admitted, request, pools)
 
 
 def _as_submitted_now(

@@ -15,6 +15,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import SlotsComing, outlook
 from slotq_core.model.reasons.outlook import Outlook, Spared
 from slotq_core.policy.actions.action_rules import Rules
+from slotq_core.policy.actions.reclaim import past_use_waits
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
@@ -330,9 +331,15 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
     asked = explain.asked(job, pool, state.accounts)
     if not may_reclaim(asked, mine):
         return outlook.OwnShareUsed, _numbers(mine[0], explain.beyond(mine[0], asked), units)
+    taking = Taking(asked, mine)
+    if state.snapshot.fair_share and past_use_waits(state, job, other, taking, theirs):
+        giver = taking.giver(theirs)
+        over, by_weights = giver.resources[0], giver.share_by_weights or giver.share
+        numbers = _numbers(giver, over, units)
+        return outlook.PastUseWaits, (*numbers, ("by_weights", units(by_weights[over])))
     if may_take(asked, mine, explain.asked(other, pool, state.accounts), theirs):
         return _no_help(missing)
-    if Taking(asked, mine).is_fair(theirs):  # The department would come beyond its share.
+    if taking.is_fair(theirs):  # The department would come beyond its share.
         return outlook.OwnShareUsed, _numbers(mine[-1], explain.beyond(mine[-1], asked), units)
     over = theirs[0].resources[0]
     numbers = _numbers(theirs[0], over, units)

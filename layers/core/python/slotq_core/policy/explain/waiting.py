@@ -10,6 +10,7 @@ from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
+from slotq_core.model.projects import PARTS
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.lifecycle.missing_rights import (
@@ -341,6 +342,7 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
     needs, units = asked(job, room.pool.name, accounts), in_units(accounts)
     if chain and not may_reclaim(needs, chain):
         over = beyond(chain[0], needs)
+        past, due = past_figures(chain[0])
         return reasons.ShareUsed(
             pool=room.pool.name,
             needed=units(needs[over]),
@@ -349,6 +351,8 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
             share=units(chain[0].share[over]),
             quota=units(chain[0].quota[over]),
             resource=over,
+            past_use=past,
+            due=due,
         )
     missing = short(job, room.free_now)
     return reasons.NoFreeSlots(
@@ -457,6 +461,14 @@ def beyond(account: Account, needs: Demand) -> str:
 def asked(job: Job, pool: str, accounts: Accounts) -> Demand:
     """What the job counts in the accounts of the pool."""
     return job.demand if accounts.shared is None else accounts.shared.of(job, pool)
+
+
+def past_figures(account: Account) -> tuple[float | None, float | None]:
+    """The account's part of past use and the part that its weight deserves, as percentages; None:
+    past use does not count."""
+    if account.share_by_weights is None:
+        return None, None
+    return round(account.past * 100 / PARTS, 1), round(account.due / 100, 1)
 
 
 def in_units(accounts: Accounts) -> Callable[[int], float]:

@@ -63,7 +63,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return gang.least_in(pool, job) if by_pool else gang.all_with(job)
+        return gang.least_in(pool if by_pool else None, job)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import Pool, PoolState, WarmSlot
 from slotq_core.model.reasons.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
@@ -26,8 +26,9 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
 
-if TYPE_CHECKING:  # Most queues have no pools with hours, and no cold start should pay for them.
+if TYPE_CHECKING:  # Most queues have neither, and no cold start should pay for them.
     from slotq_core.policy.lifecycle.closing import Closing
+    from slotq_core.policy.state.warm_room import WarmRoom
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +50,13 @@ class Drain:
         return self.project if self.beyond_share else ""
 
 
+def _held(active: Sequence[Job], warm: WarmRoom | None) -> tuple[Demand, Demand]:
+    """What is not free, and the part of it that comes free."""
+    used = Demand.total([job.demand for job in active])
+    coming = Demand.total([job.demand for job in active if job.state is JobState.STOPPING])
+    return (used, coming) if warm is None else (used + warm.held, coming + warm.coming)
+
+
 class PoolRoom:
     """One pool during one plan. Amounts exclude the slots given to earlier jobs."""
 
@@ -62,16 +70,16 @@ class PoolRoom:
         entitled: Entitlement,
         now: int,
         journal: Journal,
+        warm: WarmRoom | None = None,
     ) -> None:
-        """`active` and `claimants`: of this pool. `running`: of all pools. `now`: in ms."""
-        used = Demand.total([job.demand for job in active])
-        stopping = [job.demand for job in active if job.state is JobState.STOPPING]
+        """`active`, `claimants` and `warm`: of this pool. `running`: of all pools. `now`: in ms."""
+        used, self.coming = _held(active, warm)
+        self.warm = warm
         self._running, self._journal = running, journal
         self.pool, self.size = pool, pool.size(now)
         self.jobs: PoolJobs = running.pools[pool.name]
         self.free = self.size - used
         """Capacity not given; negative if the pool shrank below its use."""
-        self.coming = Demand.total(stopping)
         self.both = self.free + self.coming
         """Free plus coming capacity; most jobs are turned away by this amount."""
         self.free_now = self.free
@@ -129,8 +137,15 @@ class PoolRoom:
             return True
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
+    def waits_for_release(self, job: Job) -> bool:
+        """Whether warm instances are being released for the job. Until they are gone, it takes no
+        others, which would have to be released, too."""
+        return self.warm is not None and job.name in self.warm.released_for
+
     def give(self, job: Job) -> None:
         """Give the job its slots, which later jobs then lack."""
+        if self.warm is not None:
+            self.warm.give(job)
         self._change(free=NOTHING - job.demand)
         self._running.add(job, self.pool.name)
         self.expect_start(job)
@@ -148,8 +163,13 @@ class PoolRoom:
 
     def hold(self, job: Job) -> None:
         """Hold the job's demand against later jobs: free capacity first, then coming slots."""
+        # It waits for what is being released for it in any case.
+        owed = self.warm.released_for.get(job.name, NOTHING) if self.warm else NOTHING
         taken = Demand(
-            {name: max(0, min(amount, self.free[name])) for name, amount in job.demand.items()}
+            {
+                name: max(0, min(amount - owed[name], self.free[name]))
+                for name, amount in job.demand.items()
+            }
         )
         if taken and not self.holder:
             self._journal.set(self, "holder", job.name)
@@ -176,6 +196,8 @@ class PoolRoom:
         was_placed = victim.name in self.jobs.placed
         self._running.remove(victim, self.pool.name)
         if was_placed:
+            if self.warm is not None:
+                self.warm.give(victim, -1)
             self._change(free=victim.demand)
             if self.closing is not None:
                 self.closing.take_back(victim)
@@ -216,6 +238,7 @@ def rooms_of(
     """A new working state for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
+    warm = _warm_rooms(snapshot, now, journal) if snapshot.warm else {}
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
@@ -233,6 +256,21 @@ def rooms_of(
             entitled=entitled,
             now=now,
             journal=journal,
+            warm=warm.get(pool.name),
         )
         for pool in snapshot.pools
+    }
+
+
+def _warm_rooms(snapshot: Snapshot, now: int, journal: Journal) -> dict[str, WarmRoom]:
+    # Most queues have no warm instances, and no cold start should pay for them.
+    from slotq_core.policy.state.warm_room import WarmRoom
+
+    slots: dict[str, list[WarmSlot]] = {}
+    for slot in snapshot.warm:
+        slots.setdefault(slot.pool, []).append(slot)
+    return {
+        pool.name: WarmRoom(pool, slots[pool.name], now, journal)
+        for pool in snapshot.pools
+        if pool.name in slots
     }

@@ -26,9 +26,12 @@ class Steps:
         self.state, self.rules = state, rules
 
     def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        """Start the job on free slots, in the first room where it fits."""
+        """Start the job on free slots, in the first room where it fits: before others in one that
+        has warm instances for it."""
+        if job.warm_key:
+            rooms = sorted(rooms, key=lambda room: not (room.warm and room.warm.is_for(job)))
         for room in rooms:
-            if room.fits_now(job):
+            if room.fits_now(job) and not room.waits_for_release(job):
                 classed = self.rules.eligible.classed(job, room.pool.name)
                 self.state.start(job, room, classed)
                 return True

@@ -16,7 +16,7 @@ from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices import Digest, JobEvent
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
-from slotq_core.model.sharing import NO_SHARING, Subscription
+from slotq_core.model.sharing import NO_SHARING, FairShare, Subscription
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.receivers import About, To
@@ -27,6 +27,8 @@ from slotq_core.wire.document.values import (
     Fields,
     Flag,
     Grace,
+    HalfLife,
+    Influence,
     MaybeName,
     Name,
     Pattern,
@@ -115,6 +117,8 @@ class PoolSection(Section):
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
     spot_wait: Duration = 0
+    keep_warm: Duration | None = None
+    """How long instances stay warm for the next job."""
     suspend_grace: Grace = 0
     stall_after: Period | None = None
     on_stall: OnStall = OnStall.WARN
@@ -267,6 +271,13 @@ class SchedulerSection(Section):
             message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
             refuse(DocumentFault(("max_schedule_interval",), message))
         return self
+
+
+class FairShareSection(Section):
+    """How past use changes the weights that divide the surplus."""
+
+    half_life: HalfLife = FairShare().half_life
+    influence: Influence = FairShare().influence
 
 
 def _event(value: object) -> object:

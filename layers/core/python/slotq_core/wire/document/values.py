@@ -25,6 +25,9 @@ from slotq_core.wire.pool_definition import GRACE, SIZE, sized
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
 
+DAY = 86_400_000
+"""A day in ms."""
+
 _LONGEST = 10_000_000_000
 """The largest number of seconds, a few hundred years. Later moments have no date."""
 
@@ -89,6 +92,22 @@ def _slot_hours(value: object) -> int:
             f"{said(value)}"
         )
     return slot_ms
+
+
+def _influence(value: object) -> int:
+    """Read a number from 0 to 1; return hundredths."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    hundredths = round(value * 100) if number and 0 <= value <= 1 else -1  # type: ignore[operator]
+    if hundredths < 0 or hundredths != round(value * 100, 6):  # type: ignore[operator]
+        raise ValueError(f"a number from 0 to 1 in hundredths is needed, not {said(value)}")
+    return hundredths
+
+
+def _half_life(value: object) -> int:
+    milliseconds = seconds(value)
+    if not DAY <= milliseconds <= 90 * DAY:
+        raise ValueError(f"a half-life is from 1d to 90d, not {said(value)}")
+    return milliseconds
 
 
 def _gpus(value: object) -> Gpus:
@@ -300,6 +319,14 @@ Windows = Annotated[
 ]
 """When a pool is open (`wire.capacity.opening_hours`)."""
 
+HalfLife = Annotated[
+    int, BeforeValidator(_half_life), _time(minimum=DAY // 1000, maximum=90 * DAY // 1000)
+]
+"""As `Seconds`, from 1 day to 90 days."""
+Influence = Annotated[
+    int, BeforeValidator(_influence), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})
+]
+"""A number from 0 to 1 in the file; hundredths in the model."""
 Period = Annotated[int, BeforeValidator(period), _time(exclusiveMinimum=0)]
 """As `Seconds`, more than 0."""
 _SLOT_HOURS: dict[str, Any] = {

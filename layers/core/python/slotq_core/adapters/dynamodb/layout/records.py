@@ -36,6 +36,7 @@ from slotq_core.model.pools import (
     Pool,
     PoolHealth,
     PoolState,
+    WarmSlot,
 )
 from slotq_core.model.users import Yielded
 from slotq_core.ports.training import Sighting
@@ -71,6 +72,7 @@ Record = (
     | Pool
     | NodeRules
     | Node
+    | WarmSlot
     | PoolHealth
     | MissingRight
     | FailedNodes

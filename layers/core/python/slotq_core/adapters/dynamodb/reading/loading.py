@@ -249,7 +249,11 @@ class DynamoWorlds:
 
     def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
         capacity = self._capacity(Sieve(), now)
-        return [(pool, capacity.holders[pool.name].ledger) for pool in capacity.pools]
+        holders = capacity.holders
+        return [
+            (pool, replace(holders[pool.name].ledger, warm=holders[pool.name].warm))
+            for pool in capacity.pools
+        ]
 
     def nodes(self, now: int) -> tuple[Node, ...]:
         return self._capacity(Sieve(), now).nodes
@@ -365,9 +369,11 @@ def _world(
             everyone,
             due,
             spent=spent,
+            past_use=capacity.configuration.past_use,
             yields=capacity.yields,
             groups=groups,
             nodes=capacity.nodes,
+            warm=(slot for holder in capacity.holders.values() for slot in holder.warm),
         ),
         group_decisions=capacity.configuration.group_decisions,
         ledgers={name: holder.ledger for name, holder in capacity.holders.items()},

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import EVERYWHERE
+from slotq_core.model.projects import EVERYWHERE, counts_by_pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
@@ -375,11 +375,7 @@ class Accounts:
 
 
 def _scopes(snapshot: Snapshot, owners: Owners, shared: SharedNodes | None) -> Scopes:
-    by_pool, names = False, (pool.name for pool in snapshot.pools)
-    for owner in owners:
-        for amounts in (owner.quota, owner.limit):
-            if amounts and EVERYWHERE not in amounts:
-                by_pool = True
+    by_pool, names = counts_by_pool(owners), (pool.name for pool in snapshot.pools)
     if shared is None:
         return Scopes(names, by_pool=by_pool)
     return ScopesInParts(names, by_pool=by_pool, shared=shared)
