@@ -95,6 +95,10 @@ WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 SAVED = "s3://bucket/saved"
 
 
+HOURS = ("mon 14:00-14:17 UTC", "mon 14:18-20:00 UTC")
+"""Worlds begin on a Monday at 14:13:20 UTC."""
+
+
 def spot(name: str = "p", **fields: Any) -> Pool:
     return pool(name, capacity_kind=CapacityKind.SPOT, **fields)
 
@@ -941,6 +945,22 @@ STORIES: tuple[Scenario, ...] = (
             "heeds": Work(runtime=100_000, stop=5_000, release=10_000),
             "ignores": Work(runtime=300_000, stop=5_000),
             "bare": Work(runtime=100_000, stop=5_000),
+        },
+        runtime=30_000,
+    ),
+    Scenario(
+        "a_pool_closes_and_opens_again",
+        (
+            submit(1, "heeds", checkpoints="s3://bucket/heeds"),
+            submit(2, "ignores", checkpoints="s3://bucket/ignores"),
+            submit(3, "late", checkpoints="s3://bucket/late"),
+        ),
+        done("heeds", "ignores", "late"),
+        pools=(pool(slots=2, suspend_grace=20_000, windows=HOURS),),
+        work={
+            "heeds": Work(runtime=400_000, stop=5_000, release=10_000),
+            "ignores": Work(runtime=400_000, stop=5_000),
+            "late": minutes(1),
         },
         runtime=30_000,
     ),
