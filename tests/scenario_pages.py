@@ -41,6 +41,7 @@ SUBJECTS = {
     "pools": "Pools: capacity, health, resources",
     "hours": "Hours: pools that are not always open",
     "spot": "Spot pools: interruptions, and spot that never comes",
+    "warm": "Warm instances: matches, and releases for others",
     "projects": "Projects and departments: shares and reclaim",
     "fair_over_time": "Fair over time: past use moves the surplus",
     "budgets": "Budgets: what a project may spend in a month",

@@ -420,6 +420,24 @@ def test_a_start_that_did_not_take_its_instances_leaves_them_to_others():
     assert (slot.taken_by, slot.idle) == ("", True)
 
 
+@pytest.mark.parametrize("pools", [("p", "p"), ("p", "q")])
+def test_instances_that_sagemaker_chose_instead_take_the_others_place(pools):
+    """The job starts in one pool, on instances of another pool of its type."""
+    world = world_of(warm("p", 2), warm("q", 2), limit=4)
+    for name, where in zip(("a", "b"), pools, strict=True):
+        submit(world, name, pools=where)
+        world.deliver()
+    done(world)
+    world.runtime = 1_000_000
+    world.plane.job("b").lets_go = True  # Whatever is asked for, SageMaker gives those of a.
+    submit(world, "like", pools=pools[1])
+    world.deliver()
+    assert world.plane.job("a").reused_by == "like"
+    tick(world)
+    found = [(slot.training_job, slot.pool, slot.idle) for slot in slots(world)]
+    assert found == [("b", "p", True)]
+
+
 def test_without_a_quota_a_start_is_repeated_without_the_period():
     world = world_of(warm(), quotas={QUOTA: 0})
     submit(world, "first")

@@ -95,6 +95,8 @@ class TrainingJob:
     warm_since: int = 0
     warm_until: int = 0
     """When they go, or went."""
+    lets_go: bool = False
+    """Whether the queue has let them go: no other job starts on them."""
     reused_by: str = ""
     is_warm: bool = False
     """Whether it starts on the instances of another training job."""

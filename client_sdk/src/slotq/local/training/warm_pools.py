@@ -53,9 +53,8 @@ class WarmPools:
         if job.is_spot or job.request["ResourceConfig"].get("InstanceGroups"):
             return None
         wanted = _key(job.request)
-        return next(
-            (kept for kept in self.available.values() if _key(kept.request) == wanted), None
-        )
+        kept = (it for it in self.available.values() if not it.lets_go)
+        return next((it for it in kept if _key(it.request) == wanted), None)
 
     def give(self, kept: TrainingJob, to: TrainingJob) -> None:
         """Let a new job start on these instances."""
@@ -75,6 +74,7 @@ class WarmPools:
         else:
             gone = self._clock.now() + round(self._knobs.release_seconds * 1000)
             job.warm_until = min(job.warm_until, gone)
+            job.lets_go = True
         self.expire()
 
     def expire(self) -> bool:

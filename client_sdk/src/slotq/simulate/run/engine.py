@@ -24,6 +24,7 @@ from slotq.simulate.run.record import Record
 from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.run.simulated_spot import SimulatedSpot
+from slotq.simulate.run.simulated_warm import SimulatedWarm, with_warm_key
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -104,6 +105,7 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
+        self._warm = SimulatedWarm(scenario.release_times(), self._agenda)
         self._moment = opening.at
         self._spot = SimulatedSpot(self._courses, self._agenda)
         self._ends: dict[str, tuple[int, Fate | None]] = {}
@@ -188,6 +190,8 @@ class _World:
                 self._listen(self._jobs[name], number, now)
             case Due.NODE:
                 self._nodes.be_ready(name, number, now)
+            case Due.WARM:
+                self._warm.go(name, now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)
@@ -206,6 +210,7 @@ class _World:
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
             job = with_hours(job, spec, pools)
+            job = with_warm_key(job, spec.role, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._groups.update(
@@ -232,8 +237,9 @@ class _World:
                 return  # An interruption has put it off.
             ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
-        ended = after_end(job, ending, at=now, now=now, message=message).job
-        self._put(job, demoted_by_time(ended, self._rights.classes), now)
+        ended = after_end(job, ending, at=now, now=now, message=message)
+        self._put(job, demoted_by_time(ended.job, self._rights.classes), now)
+        self._warm.leave(job, ended.attempt)
 
     def _fate_in_time(self, job: Job) -> Fate | None:
         """The failure of the live attempt if it comes before the work is done, else None."""
@@ -269,6 +275,7 @@ class _World:
             if self._watch:
                 self._watch(self._jobs.everything(self._world(now)), planned, now)
             for decision in planned.decisions:
+                self._warm.carry_out(decision, now)
                 for before, decided in steps(decision, self._pools, now):
                     # After the last plan, the answer comes with the instances.
                     after = decided if planned.is_last else _answered(decided)
@@ -428,6 +435,7 @@ class _World:
             self._configuration,
             pools=tuple(scheduled(self._pools.values(), now)),
             nodes=self._nodes.all(),
+            warm=self._warm.all(),
             groups=tuple(self._groups.values()),
             yields=self._yields,
             spent=self._spent.spending(),

@@ -301,7 +301,7 @@ class _Live:
         self._training = SageMakerTraining(
             queue="simulation",
             clock=self._clock,
-            make_client=lambda: _Client(self._plane, start_times),
+            make_client=lambda: _Client(self._plane, start_times, self._release_time),
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -335,6 +335,13 @@ class _Live:
             self.record.end = max(self.record.end, now)
         self._answer("end", self.record.end)
         return self.record
+
+    def _release_time(self, training_job: str) -> int:
+        """How long it takes until the instances of this training job are gone (ms)."""
+        now = self._clock.now()
+        warm = self._store.worlds.load(now).snapshot.warm
+        (pool,) = [slot.pool for slot in warm if slot.training_job == training_job]
+        return self._scenario.release_times()[pool]
 
     def _answer(self, at: int | str, now: int) -> None:
         """Ask the queue why these jobs wait."""
@@ -378,11 +385,12 @@ class _Live:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
             self._manager.periodic.count_past_use()
-            done = self._manager.passes.run()
+            released = self._plane.calls["UpdateTrainingJob"]
+            done = self._manager.passes.run(looks=True)
             for status in done.budget_warnings:
                 self.record.warn(status, now)
             self._agenda.put(done.wake_at, Due.PASS)
-            if not self._observe():
+            if not self._observe() and released == self._plane.calls["UpdateTrainingJob"]:
                 return
 
     def _observe(self) -> bool:
@@ -485,9 +493,16 @@ class _Client(PlaneClient):
     """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has. A
     node's start takes its time, a job's none."""
 
-    def __init__(self, plane: Plane, start_times: Mapping[str, int]) -> None:
-        """`start_times`: of a node (ms), by pool."""
+    def __init__(
+        self,
+        plane: Plane,
+        start_times: Mapping[str, int],
+        release_time: Callable[[str], int],
+    ) -> None:
+        """`start_times`: of a node (ms), by pool. `release_time`: of the instances of a training
+        job (ms)."""
         super().__init__(plane)
+        self._release_time = release_time
         self._knobs, self._start_times = plane.knobs, start_times
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
@@ -498,6 +513,10 @@ class _Client(PlaneClient):
             if place.get("InstanceType") == INSTANCE_TYPE:
                 place["InstanceType"] = "ml.m5.large"
         return super().create_training_job(**request)
+
+    def update_training_job(self, **request: Any) -> dict[str, Any]:
+        self._knobs.release_seconds = self._release_time(request["TrainingJobName"]) / 1000
+        return super().update_training_job(**request)
 
 
 def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:

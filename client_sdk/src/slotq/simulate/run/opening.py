@@ -58,6 +58,9 @@ class RunInputs(Protocol):
     def stop_times(self) -> Mapping[str, int]:
         """How long a stop takes (ms), by pool."""
 
+    def release_times(self) -> Mapping[str, int]:
+        """How long it takes until released warm instances are gone (ms), by pool."""
+
     def node_start_times(self) -> Mapping[str, int]:
         """How long a node's start takes (ms), by pool."""
 

@@ -106,6 +106,8 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
+    release_seconds: Duration = 0
+    """How long it takes until released warm instances are gone."""
     nodes: NodesSpec | None = None
     """None: every job takes whole instances."""
 

@@ -6,7 +6,7 @@ A release is an intent like a stop: durable before its call, and sent again unti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, RightMissing, SlotQError, Unavailable
@@ -52,8 +52,11 @@ class WarmSlots:
     def look(self, snapshot: Snapshot, *, until: int) -> Followed:
         """Look at each warm slot: one call each."""
         counting = {pool.name for pool in snapshot.pools if pool.count_foreign}
+        taken = {slot.taken_by: slot for slot in snapshot.warm if slot.taken_by}
         return self._each(
-            snapshot.warm, lambda slot: self._look(slot, counted=slot.pool in counting), until
+            snapshot.warm,
+            lambda slot: self._look(slot, taken, counted=slot.pool in counting),
+            until,
         )
 
     def _each(
@@ -81,12 +84,15 @@ class WarmSlots:
         self._commit(WarmChange(before=slot, after=copied(slot, sent=True)))
         return True
 
-    def _look(self, slot: WarmSlot, *, counted: bool) -> bool:
+    def _look(self, slot: WarmSlot, taken: Mapping[str, WarmSlot], *, counted: bool) -> bool:
+        """`taken`: by the queue's own training job, the slot that was to be its."""
         seen = self._training.describe(slot.reused_by or slot.training_job)
         change = self._change(slot, seen, counted=counted)
         if change is None:
             return False
-        self._commit(change)
+        other = taken.get(seen.reused_by) if seen is not None else None
+        is_another = other is not None and other.training_job != slot.training_job
+        self._commit(change, *(_instead(slot, other) if other and is_another else ()))
         return True
 
     def _change(
@@ -121,8 +127,29 @@ class WarmSlots:
     def _is_ours(self, training_job: str) -> bool:
         return not training_job or self._store.jobs.owner_of(training_job) is not None
 
-    def _commit(self, change: WarmChange) -> None:
-        self._store.decisions.commit([], warm=[change])
+    def _commit(self, *changes: WarmChange) -> None:
+        self._store.decisions.commit([], warm=changes)
+
+
+def _instead(slot: WarmSlot, other: WarmSlot) -> tuple[WarmChange, ...]:
+    """SageMaker started a job on these instances that should have started on the other ones. Those
+    take their place: in their pool, and in their release if one was ordered."""
+    stays = copied(
+        other,
+        pool=slot.pool,
+        demand=slot.demand,
+        taken_by="",
+        taken_at=None,
+        released_at=slot.released_at,
+        released_for=slot.released_for,
+        sent=False,
+    )
+    if other.pool == slot.pool:
+        return (WarmChange(before=other, after=stays),)
+    return (
+        WarmChange(before=other, after=None),
+        WarmChange(before=None, after=copied(stays, version=0)),
+    )
 
 
 def _not_settled(slot: WarmSlot, now: int) -> WarmSlot | None:
