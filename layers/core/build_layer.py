@@ -64,6 +64,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "ListTags",
             "ListTrainingJobs",
             "StopTrainingJob",
+            "UpdateTrainingJob",
         }
     ),
     "secretsmanager": frozenset({"GetSecretValue"}),

@@ -14,7 +14,16 @@ from pathlib import Path
 from traceback import format_exc
 
 from tests.contract import dynamodb_local
-from tests.faults import chaos, crashes, interleavings, mutants, node_mutants, nodes, world
+from tests.faults import (
+    chaos,
+    crashes,
+    hours_mutants,
+    interleavings,
+    mutants,
+    node_mutants,
+    nodes,
+    world,
+)
 from tests.faults.branches import Branch, tried
 from tests.faults.crashes import Crash
 from tests.faults.gate import Call
@@ -32,6 +41,7 @@ MUTANTS = (
     *mutants_of_lines.MUTANTS,
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
+    *hours_mutants.MUTANTS,
 )
 
 Task = tuple[str, ...]

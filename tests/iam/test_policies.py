@@ -234,6 +234,7 @@ NEAR_MISSES = [
     call("sagemaker:AddTags", f"arn:aws:sagemaker:{OWN}:endpoint/e", OURS),
     call("sagemaker:DeleteTrainingJob", TRAINING_JOB),
     call("sagemaker:UpdateTrainingJob", TRAINING_JOB),
+    call("sagemaker:UpdateTrainingJob", TRAINING_JOB, {"aws:ResourceTag/slotq:queue": "another"}),
     call("dynamodb:GetItem", f"arn:aws:dynamodb:{OWN}:table/another"),
     call("dynamodb:Scan", f"arn:aws:dynamodb:{OWN}:table/{TABLE}/index/by-state"),
     call("dynamodb:DeleteTable", f"arn:aws:dynamodb:{OWN}:table/{TABLE}"),

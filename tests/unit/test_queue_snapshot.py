@@ -37,7 +37,7 @@ MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
     "submitter", "digest", "version", "depends_on", "followed", "metrics",
-    "literal_paths", "whole_because", "shared_faults",
+    "literal_paths", "whole_because", "shared_faults", "warm_key", "keep_alive",
 }  # fmt: skip
 """Fields of a job that no decision of the policy rests on."""
 NOT_TOLD_OF_ATTEMPTS = {

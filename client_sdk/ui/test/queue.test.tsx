@@ -1,7 +1,7 @@
 import { cleanup, render, screen, within } from "@testing-library/preact";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Job, Pool, Project } from "../src/api";
-import { Queue, troubleOf } from "../src/views/queue";
+import { hoursOf, Queue, troubleOf } from "../src/views/queue";
 import { inSlots } from "../src/views/tiles";
 import { clock } from "../src/words";
 
@@ -34,6 +34,15 @@ test.each([
     `Next try at ${clock(MOMENT)}. no capacity`,
   ],
 ])("%s", (_, of, said) => expect(troubleOf(of)).toBe(said));
+
+test.each<[Pool["hours"], string]>([
+  [null, ""],
+  [{ slots: 0, cause: "window", changes_at: MOMENT, then: 4, moment: "20:00 UTC, 20 Nov" }, "Opens at 20:00 UTC, 20 Nov."],
+  [{ slots: 0, cause: "window", changes_at: null, then: null, moment: "" }, "Closed."],
+  [{ slots: 4, cause: "open", changes_at: MOMENT, then: 0, moment: "08:00 UTC, 21 Nov" }, "Open until 08:00 UTC, 21 Nov."],
+  [{ slots: 1, cause: "window", changes_at: MOMENT, then: 4, moment: "08:00 UTC, 21 Nov" }, "Offers 1 slot until 08:00 UTC, 21 Nov, then 4 slots."],
+  [{ slots: 4, cause: "open", changes_at: null, then: null, moment: "" }, "Open."],
+])("%j", (hours, said) => expect(hoursOf({ ...pool(4, {}), hours })).toBe(said));
 
 const job = (name: string, state: string, fields: Partial<Job> = {}): Job =>
   ({ name, state, pools: ["p5"], pool: null, priority: 0, demand: { slots: 1 }, user: "ada", submitter: "ada", project: "", changed_at: MOMENT, entry_time: MOMENT, ...fields }) as unknown as Job;

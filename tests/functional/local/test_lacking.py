@@ -11,7 +11,7 @@ from tests.functional.local.account import Account
 
 LACKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("sagemaker", "list_algorithms", {}, "ListAlgorithms of sagemaker"),
-    ("sagemaker", "update_training_job", {"TrainingJobName": "x"}, "UpdateTrainingJob"),
+    ("sagemaker", "list_hubs", {}, "ListHubs of sagemaker"),
     ("logs", "list_anomalies", {}, "ListAnomalies of logs"),
     ("dynamodb", "list_global_tables", {}, "ListGlobalTables of dynamodb"),
     ("sts", "decode_authorization_message", {"EncodedMessage": "x"}, "DecodeAuthorizationMessage"),

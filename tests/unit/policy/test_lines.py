@@ -76,6 +76,8 @@ OTHERWISE: dict[str, object] = {
     "gpus": 200,
     "tenant": "a1b2",
     "longest_attempt": 1,
+    "warm_key": "c3d4",
+    "keep_alive": 60_000,
     "literal_paths": True,
     "whole_because": ("spot",),
 }
@@ -114,6 +116,7 @@ def test_the_longest_session_fits_into_a_lines_key():
     wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
     wide = replace(wide, line_by_user=True, priority_class="C" * 63, refused_in=pools)
     wide = replace(wide, gpus=95, tenant="a" * 16, longest_attempt=28 * 86_400_000)
+    wide = replace(wide, warm_key="c" * 12)
     key = Line.of(wide, by_user=True).key
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
@@ -134,6 +137,8 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"gpus": 200, "tenant": "a1b2"},
         {"gpus": 25, "tenant": "a1b2", "longest_attempt": 60_000},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
+        {"warm_key": "c3d4"},
+        {"gpus": 25, "tenant": "a1b2", "warm_key": "c3d4"},
     ],
 )
 def test_a_lines_key_is_read_back(fields: dict[str, object]):

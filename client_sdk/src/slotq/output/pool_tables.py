@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
     from slotq_core.wire.views.pools import (
         FailedNodesView,
+        HoursView,
         MissingRightView,
         PoolSettingsView,
         PoolView,
@@ -36,9 +38,10 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     asked to release their slots, if any pool asks."""
     shown = [*pools]
     asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
+    warm = (">WARM",) if any(pool.warm for pool in shown) else ()
     counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
     table = columns(
-        "POOL", "INSTANCE TYPE", "STATE", *counts, *asks, "HEALTH",
+        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *asks, "HEALTH",
         leaves=("SUSPEND GRACE", "FOREIGN", "USABLE", "INSTANCE TYPE"),
     )  # fmt: skip
     for pool in shown:
@@ -50,6 +53,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             str(pool.size["slots"]),
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
+            *((warm_slots(pool),) if warm else ()),
             *((_grace(pool.settings.suspend_grace),) if asks else ()),
             health(pool),
         )
@@ -62,6 +66,16 @@ def instances(pool: PoolView) -> str:
     return (
         pool.instance_type if on_demand else f"{pool.instance_type} ({pool.settings.capacity_kind})"
     )
+
+
+def warm_slots(pool: PoolView) -> str:
+    """How many slots are warm, and what becomes of those that no job may start on: `2, 1
+    releasing`."""
+    counts = Counter[str]()
+    for slot in pool.warm:
+        counts[slot.state] += slot.slots
+    idle = str(counts.pop("idle", 0))
+    return ", ".join((idle, *(f"{count} {state}" for state, count in sorted(counts.items()))))
 
 
 def _grace(seconds: int) -> str:
@@ -82,6 +96,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("state", pool_state(pool)),
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
+        *((("warm", warm_slots(pool)),) if pool.warm else ()),
         ("health", health(pool)),
         ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
@@ -94,7 +109,10 @@ def health(pool: PoolView) -> str:
     """`ok`, or what keeps the pool from full use, and until when."""
     said, health = [], pool.health
     drained = pool.settings.state == PoolState.DRAINED
-    if not drained and pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
+    if pool.hours is not None and not drained:
+        said.append(hours(pool.hours, pool.capacity["slots"]))
+    offered = pool.hours.slots if pool.hours else pool.capacity["slots"]
+    if not drained and pool.size["slots"] + pool.foreign["slots"] < offered:
         until = f" until {moment(health.learned_until)}" if health.learned_until else ""
         said.append(f"the account allows {health.learned}{until}")
     if health.errors:
@@ -106,6 +124,17 @@ def health(pool: PoolView) -> str:
     said += [_missing(right) for right in health.missing_rights]
     said += [_failed(nodes) for nodes in health.failed_nodes]
     return "; ".join(said) or "ok"
+
+
+def hours(now: HoursView, slots: int) -> str:
+    """What a pool's hours say: `open until 08:00 Europe/Berlin, 28 Nov`. `slots`: all of them."""
+    if not now.slots:
+        return f"opens at {now.moment}" if now.moment else "closed"
+    offers = "open" if now.slots >= slots else f"offers {units(now.slots, 'slots')}"
+    if now.then is None:
+        return offers
+    after = "" if now.then == 0 else f", then {units(now.then, 'slots')}"
+    return f"{offers} until {now.moment}{after}"
 
 
 def _missing(right: MissingRightView) -> str:

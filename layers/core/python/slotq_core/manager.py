@@ -264,7 +264,9 @@ class QueueManager:
         troubles, findings = self.periodic.run(until=until - budget // 2)
         if findings:
             self._store.scheduler.bump()
-        result = self.passes.run(holder=holder, budget=max(0, until - self._clock.now()))
+        result = self.passes.run(
+            holder=holder, budget=max(0, until - self._clock.now()), looks=True
+        )
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
 
     def _node_reading(self) -> NodeReading:

@@ -30,6 +30,9 @@ class PlaneClient:
     def stop_training_job(self, **request: Any) -> dict[str, Any]:
         return self._call("StopTrainingJob", request)
 
+    def update_training_job(self, **request: Any) -> dict[str, Any]:
+        return self._call("UpdateTrainingJob", request)
+
     def list_training_jobs(self, **request: Any) -> dict[str, Any]:
         return self._call("ListTrainingJobs", request)
 

@@ -2,6 +2,7 @@
 
 plane           the operations
 life            a training job from start to end
+warm_pools      instances that stay after the end, for the next job
 training_job    one training job as SageMaker shows it
 request_check   checks a request by botocore's model, and how a call can fail
 runner          what the plane asks of whatever does the work

@@ -55,6 +55,8 @@ class Knobs:
     run, and waits for others. Counts the training jobs that begin to run."""
     interrupt_after: float = 0.0
     """Seconds."""
+    release_seconds: float = 0.0
+    """Seconds until warm instances are gone that UpdateTrainingJob lets go."""
     spot_price: float = 0.3
     """What managed spot training costs, as a part of the price on demand: BillableTimeInSeconds is
     this part of TrainingTimeInSeconds."""
@@ -78,9 +80,9 @@ class Knobs:
     type has no limit."""
     quotas: dict[str, int] = field(default_factory=dict)
     """The account's other quotas, by the names of Service Quotas: `<type> for spot training job
-    usage`, `Number of instances across all training jobs`, `Number of instances across all
-    processing jobs` (one instance for each rule of the debugger and the profiler). A missing name
-    has no limit."""
+    usage`, `<type> for training warm pool usage`, `Number of instances across all training jobs`,
+    `Number of instances across all processing jobs` (one instance for each rule of the debugger and
+    the profiler). A missing name has no limit."""
 
     def take(self, knob: str, training_job: str = "") -> bool:
         """Whether a counting knob applies to this occasion. Counts the knob down."""

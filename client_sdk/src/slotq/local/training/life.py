@@ -14,6 +14,7 @@ from typing import Any
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
 from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.warm_pools import WarmPools
 from slotq_core.ports.surroundings import Clock
 
 Event = dict[str, Any]
@@ -26,6 +27,8 @@ INSUFFICIENT = (
 )
 UNASSUMED = "ClientError: SageMaker was unable to assume the role"
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
+_FAULTS = ("CapacityError", "InsufficientCapacityError", "InternalServerError")
+"""The failures after which no instances are kept."""
 INTERRUPTED = "InternalServerError: The emulator ended while the training job ran."
 
 
@@ -44,6 +47,7 @@ class Life:
         max_runtime_counts: bool,
     ) -> None:
         self.live: dict[str, TrainingJob] = {}
+        self.warm = WarmPools(clock, knobs)
         self._clock, self._runner, self._emit, self._knobs = clock, runner, emit, knobs
         self._account, self._region = account, region
         self._max_runtime_counts = max_runtime_counts
@@ -66,14 +70,14 @@ class Life:
 
     def next_due(self) -> int | None:
         """The time of the next change that needs only time. None: never."""
-        dues = [job.due for job in self.live.values()]
+        dues = [*(job.due for job in self.live.values()), *self.warm.dues()]
         return min(
             (due for due in (*dues, self._runner.next_due()) if due is not None), default=None
         )
 
     def advance(self) -> None:
         """Apply everything due by now: ends of work before timers, each in order of time."""
-        while self._take_reports() or self._take_timers():
+        while self._take_reports() or self._take_timers() or self.warm.expire():
             pass
 
     def _take_reports(self) -> bool:
@@ -133,6 +137,8 @@ class Life:
 
     def _instances_at(self, job: TrainingJob) -> int:
         """The time at which a job that looks for instances gets them, or has waited too long."""
+        if job.is_warm:
+            return self._clock.now()
         seconds = self._knobs.start_seconds
         if job.is_spot:
             seconds += self._knobs.spot_delay(job.name)
@@ -208,6 +214,8 @@ class Life:
     def _end(self, job: TrainingJob, status: str, secondary: str, *, reason: str = "") -> None:
         del self.live[job.name]
         job.failure_reason, job.due = reason, None
+        if job.keep_alive and job.runs_since is not None and not reason.startswith(_FAULTS):
+            self.warm.keep(job)
         self._enter(job, status, secondary, reason)
 
     def _enter(self, job: TrainingJob, status: str, secondary: str, message: str = "") -> None:

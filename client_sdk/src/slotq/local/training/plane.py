@@ -28,7 +28,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event, Life
 from slotq.local.training.request_check import NoAnswer, PlaneError, denied
 from slotq.local.training.runner import Runner
-from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.training_job import WARM_QUOTA, TrainingJob
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import to_datetime
 
@@ -76,6 +76,7 @@ class Plane:
             "DeleteTrainingJob": self._delete,
             "ListTags": lambda request: {"Tags": _as_tags(self._find_arn(request).tags)},
             "AddTags": self._add_tags,
+            "UpdateTrainingJob": self._update,
         }
 
     def handle(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class Plane:
                 raise denied(f"sagemaker:{operation}", f"training-job/{name or '*'}")
             request_check.check(operation, request)
             answer = self._operations[operation](request)
-            changes = operation in {"CreateTrainingJob", "StopTrainingJob"}
+            changes = operation in {"CreateTrainingJob", "StopTrainingJob", "UpdateTrainingJob"}
             if changes and self.knobs.take("lose_answers", name):
                 raise NoAnswer(operation)
             return answer
@@ -148,7 +149,10 @@ class Plane:
             created_at=self._clock.now(),
             tags={tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()},
         )
-        self._check_limits(job)
+        kept = self._life.warm.match(job)
+        self._check_limits(job, kept)
+        if kept is not None:
+            self._life.warm.give(kept, job)
         self._jobs[name] = job
         self._life.begin(job)
         return {"TrainingJobArn": arn}
@@ -163,14 +167,15 @@ class Plane:
                 "principal 'sagemaker.amazonaws.com' to assume the role.",
             )
 
-    def _check_limits(self, job: TrainingJob) -> None:
+    def _check_limits(self, job: TrainingJob, kept: TrainingJob | None) -> None:
+        """Check the account's quotas. `kept`: the job whose warm instances this one takes over."""
         for quota, most in self.knobs.quotas.items():
-            self._check_quota(quota, most, job)
+            self._check_quota(quota, most, job, kept)
         if self.knobs.take("refuse_for_quota", job.name):
             raise _exceeded(self.knobs.refused_quota, limit=_FULL, used=_FULL, wanted=1)
         for kind, wanted in job.instances.items():
             training = f"{kind} for training job usage"
-            used = self._used(training)
+            used = self._used(training, kept)
             limit = None if job.is_spot else self.knobs.limits.get(kind)
             if self.knobs.take("refuse_region", job.name):
                 raise PlaneError(
@@ -183,13 +188,25 @@ class Plane:
             if limit is not None and used + wanted > limit:
                 raise _exceeded(training, limit=limit, used=used, wanted=wanted)
 
-    def _check_quota(self, quota: str, most: int, job: TrainingJob) -> None:
-        used, wanted = self._used(quota), job.counts_in(quota)
+    def _check_quota(
+        self, quota: str, most: int, job: TrainingJob, kept: TrainingJob | None
+    ) -> None:
+        used, wanted = self._used(quota, kept), job.counts_in(quota)
         if wanted and used + wanted > most:
             raise _exceeded(quota, limit=most, used=used, wanted=wanted)
 
-    def _used(self, quota: str) -> int:
-        return sum(other.counts_in(quota) for other in self._life.live.values())
+    def _used(self, quota: str, kept: TrainingJob | None) -> int:
+        warm = self._life.warm.used(quota, without=kept)
+        if quota.endswith(WARM_QUOTA):
+            return warm
+        return warm + sum(other.counts_in(quota) for other in self._life.live.values())
+
+    def _update(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        job = self._find(request)
+        seconds = (request.get("ResourceConfig") or {}).get("KeepAlivePeriodInSeconds")
+        if seconds is not None:
+            self._life.warm.change(job, int(seconds))
+        return {"TrainingJobArn": job.arn}
 
     def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
         job = self._find(request)

@@ -45,6 +45,7 @@ OPERATIONS = (
     "DeleteTrainingJob",
     "ListTags",
     "AddTags",
+    "UpdateTrainingJob",
 )
 
 

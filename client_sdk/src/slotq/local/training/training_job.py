@@ -16,6 +16,8 @@ ENDED = frozenset({"Completed", "Failed", "Stopped"})
 _DAY = 86400
 _LONGEST_IN_A_PLAN = 2 * _DAY
 """How long (s) a job waits for room in its training plan that gives no other time."""
+WARM_QUOTA = "for training warm pool usage"
+"""The name of the quota of warm instances, behind their type."""
 _MESSAGES = {
     "Starting": "Preparing the instances for training",
     "Pending": "Waiting for instances",
@@ -88,6 +90,16 @@ class TrainingJob:
     """The part of its training time that is billed."""
     interrupted_at: int | None = None
     """When the instances will be taken back. None: they are not."""
+    warm: str = ""
+    """The status of the instances that stay after the end, in SageMaker's words; empty: none do."""
+    warm_since: int = 0
+    warm_until: int = 0
+    """When they go, or went."""
+    lets_go: bool = False
+    """Whether the queue has let them go: no other job starts on them."""
+    reused_by: str = ""
+    is_warm: bool = False
+    """Whether it starts on the instances of another training job."""
     exit: WorkEnd | None = None
     """The result of the work. None until the work ends."""
 
@@ -118,6 +130,11 @@ class TrainingJob:
     def is_spot(self) -> bool:
         return bool(self.request.get("EnableManagedSpotTraining"))
 
+    @property
+    def keep_alive(self) -> int:
+        """For how many seconds its instances are to stay."""
+        return int(self.request["ResourceConfig"].get("KeepAlivePeriodInSeconds") or 0)
+
     def counts_in(self, quota: str) -> int:
         """How many instances the job counts in a quota of the account, by its name."""
         if quota == "Number of instances across all training jobs":
@@ -127,6 +144,8 @@ class TrainingJob:
             return sum(len(self.request.get(key) or ()) for key in rules)
         usage = "spot training job usage" if self.is_spot else "training job usage"
         kind, _, what = quota.partition(" for ")
+        if quota.endswith(WARM_QUOTA):
+            return self.instances.get(kind, 0) if self.keep_alive and not self.is_warm else 0
         return self.instances.get(kind, 0) if what == usage else 0
 
     @property
@@ -194,7 +213,19 @@ class TrainingJob:
             "ProfilingStatus": "Disabled",
             **{key: copy.deepcopy(request[key]) for key in _ECHOED if request.get(key)},
         }
-        return shown | self._times() | self._failure() | self._metrics()
+        return shown | self._times() | self._failure() | self._metrics() | self._warm_pool()
+
+    def _warm_pool(self) -> dict[str, Any]:
+        status = "InUse" if self.keep_alive and not self.ended else self.warm
+        if not status:
+            return {}
+        shown: dict[str, Any] = {"Status": status}
+        if status in {"Reused", "Terminated"}:
+            kept = self.warm_until - self.warm_since
+            shown["ResourceRetainedBillableTimeInSeconds"] = kept // 1000
+        if self.reused_by:
+            shown["ReusedByJob"] = self.reused_by
+        return {"WarmPoolStatus": shown}
 
     def _metrics(self) -> dict[str, Any]:
         if not self.ended or self.exit is None or not self.exit.metrics:
@@ -236,7 +267,7 @@ class TrainingJob:
         }
         if self.ended_at is not None:
             shown["TrainingEndTime"] = to_datetime(self.ended_at)
-        return shown
+        return shown | self._warm_pool()
 
     def event(self, *, account: str, region: str) -> dict[str, Any]:
         """The EventBridge event for the current state: `SageMaker Training Job State Change`."""

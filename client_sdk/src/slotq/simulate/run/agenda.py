@@ -30,8 +30,10 @@ class Due(IntEnum):
     """An attempt has reported nothing for its pool's `stall_after`, or its group's heartbeat."""
     NODE = 9
     """A node is ready."""
-    PASS = 10
-    GRACE = 11
+    WARM = 10
+    """Warm instances go."""
+    PASS = 11
+    GRACE = 12
     """The end of a grace where a stop takes no time: the queue stops the job after its pass."""
 
 

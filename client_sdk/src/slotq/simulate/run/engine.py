@@ -18,11 +18,13 @@ from slotq.simulate.run.opening import (
     fate_of,
     opening_of,
     ranks,
+    with_hours,
 )
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.run.simulated_spot import SimulatedSpot
+from slotq.simulate.run.simulated_warm import SimulatedWarm, with_warm_key
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -52,6 +54,7 @@ from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.order import after_yield
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
+from slotq_core.storage.scheduled import scheduled
 
 USER_CANCEL = "its user"
 
@@ -102,6 +105,7 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
+        self._warm = SimulatedWarm(scenario.release_times(), self._agenda)
         self._moment = opening.at
         self._spot = SimulatedSpot(self._courses, self._agenda)
         self._ends: dict[str, tuple[int, Fate | None]] = {}
@@ -141,12 +145,12 @@ class _World:
         for name in self._asks.get(at, ()):
             job = self._jobs.get(name)
             if job is not None and not job.active:
-                heads, more = self._jobs.heads(self._world()), self._jobs.more
+                heads, more = self._jobs.heads(self._world(now)), self._jobs.more
                 world = World(snapshot=heads, ledgers={}, more=more, ahead_of=self._ahead_of)
                 self.record.asked[now, name] = looked_into(job, world, now)
 
     def _ahead_of(self, job: Job) -> Ahead:
-        everything = self._jobs.everything(self._world())
+        everything = self._jobs.everything(self._world(self._moment))
         place = places(everything.waiting, everything.yields).get(job.name, 1)
         return Ahead(jobs=place - 1)
 
@@ -186,6 +190,8 @@ class _World:
                 self._listen(self._jobs[name], number, now)
             case Due.NODE:
                 self._nodes.be_ready(name, number, now)
+            case Due.WARM:
+                self._warm.go(name, now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)
@@ -203,6 +209,8 @@ class _World:
                 rights=self._rights,
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
+            job = with_hours(job, spec, pools)
+            job = with_warm_key(job, spec.role, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._groups.update(
@@ -229,8 +237,9 @@ class _World:
                 return  # An interruption has put it off.
             ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
-        ended = after_end(job, ending, at=now, now=now, message=message).job
-        self._put(job, demoted_by_time(ended, self._rights.classes), now)
+        ended = after_end(job, ending, at=now, now=now, message=message)
+        self._put(job, demoted_by_time(ended.job, self._rights.classes), now)
+        self._warm.leave(job, ended.attempt)
 
     def _fate_in_time(self, job: Job) -> Fate | None:
         """The failure of the live attempt if it comes before the work is done, else None."""
@@ -259,13 +268,14 @@ class _World:
         self._past.count(self._jobs.active(), now)
         while True:
             self._nodes.settle(self._jobs.active(), now)
-            heads = self._jobs.heads(self._world())
+            heads = self._jobs.heads(self._world(now))
             for status in self._spent.warnings(heads, now):
                 self.record.warn(status, now)
             planned = plan(heads, now, more=self._jobs.more)
             if self._watch:
-                self._watch(self._jobs.everything(self._world()), planned, now)
+                self._watch(self._jobs.everything(self._world(now)), planned, now)
             for decision in planned.decisions:
+                self._warm.carry_out(decision, now)
                 for before, decided in steps(decision, self._pools, now):
                     # After the last plan, the answer comes with the instances.
                     after = decided if planned.is_last else _answered(decided)
@@ -419,12 +429,13 @@ class _World:
         assert job.attempt is not None
         return fate_of(self._courses[job.name].fails, job.attempt.number)
 
-    def _world(self) -> Snapshot:
+    def _world(self, now: int) -> Snapshot:
         """The snapshot without the jobs."""
         return copied(
             self._configuration,
-            pools=tuple(self._pools.values()),
+            pools=tuple(scheduled(self._pools.values(), now)),
             nodes=self._nodes.all(),
+            warm=self._warm.all(),
             groups=tuple(self._groups.values()),
             yields=self._yields,
             spent=self._spent.spending(),

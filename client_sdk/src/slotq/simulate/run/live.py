@@ -19,10 +19,17 @@ from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
-from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
+from slotq.simulate.run.opening import (
+    SCRIPT,
+    fate_of,
+    ranks,
+    refused_gangs,
+    running_jobs,
+    runtime_limit,
+)
 from slotq.simulate.run.played_nodes import LastingDocuments, PlayedNodes, node_of
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.simulated_spot import SpotTurn, runtime_limit, turn_of
+from slotq.simulate.run.simulated_spot import SpotTurn, turn_of
 from slotq.simulate.scenario.fields import NO_CAPACITY, NO_ROLE
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
@@ -45,7 +52,7 @@ from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, World
+from slotq_core.ports.stored import Change, Ledger, NodeChange, Part, WarmChange, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
@@ -167,6 +174,7 @@ class _RecordingDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -176,6 +184,7 @@ class _RecordingDecisions:
             changes,
             seen=seen,
             nodes=nodes,
+            warm=warm,
             group_decisions=group_decisions,
             part=part,
             opens_line=opens_line,
@@ -292,7 +301,7 @@ class _Live:
         self._training = SageMakerTraining(
             queue="simulation",
             clock=self._clock,
-            make_client=lambda: _Client(self._plane, start_times),
+            make_client=lambda: _Client(self._plane, start_times, self._release_time),
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -326,6 +335,13 @@ class _Live:
             self.record.end = max(self.record.end, now)
         self._answer("end", self.record.end)
         return self.record
+
+    def _release_time(self, training_job: str) -> int:
+        """How long it takes until the instances of this training job are gone (ms)."""
+        now = self._clock.now()
+        warm = self._store.worlds.load(now).snapshot.warm
+        (pool,) = [slot.pool for slot in warm if slot.training_job == training_job]
+        return self._scenario.release_times()[pool]
 
     def _answer(self, at: int | str, now: int) -> None:
         """Ask the queue why these jobs wait."""
@@ -369,11 +385,12 @@ class _Live:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
             self._manager.periodic.count_past_use()
-            done = self._manager.passes.run()
+            released = self._plane.calls["UpdateTrainingJob"]
+            done = self._manager.passes.run(looks=True)
             for status in done.budget_warnings:
                 self.record.warn(status, now)
             self._agenda.put(done.wake_at, Due.PASS)
-            if not self._observe():
+            if not self._observe() and released == self._plane.calls["UpdateTrainingJob"]:
                 return
 
     def _observe(self) -> bool:
@@ -476,9 +493,16 @@ class _Client(PlaneClient):
     """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has. A
     node's start takes its time, a job's none."""
 
-    def __init__(self, plane: Plane, start_times: Mapping[str, int]) -> None:
-        """`start_times`: of a node (ms), by pool."""
+    def __init__(
+        self,
+        plane: Plane,
+        start_times: Mapping[str, int],
+        release_time: Callable[[str], int],
+    ) -> None:
+        """`start_times`: of a node (ms), by pool. `release_time`: of the instances of a training
+        job (ms)."""
         super().__init__(plane)
+        self._release_time = release_time
         self._knobs, self._start_times = plane.knobs, start_times
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
@@ -489,6 +513,10 @@ class _Client(PlaneClient):
             if place.get("InstanceType") == INSTANCE_TYPE:
                 place["InstanceType"] = "ml.m5.large"
         return super().create_training_job(**request)
+
+    def update_training_job(self, **request: Any) -> dict[str, Any]:
+        self._knobs.release_seconds = self._release_time(request["TrainingJobName"]) / 1000
+        return super().update_training_job(**request)
 
 
 def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:

@@ -127,6 +127,10 @@ class Scenario(Contents):
         """How long a stop takes (ms), by pool."""
         return {pool.name: pool.stop_seconds for pool in self.pools}
 
+    def release_times(self) -> dict[str, int]:
+        """How long it takes until released warm instances are gone (ms), by pool."""
+        return {pool.name: pool.release_seconds for pool in self.pools}
+
     def node_start_times(self) -> dict[str, int]:
         """How long a node's start takes (ms), by pool."""
         return {pool.name: pool.nodes.start_seconds for pool in self.pools if pool.nodes}

@@ -106,6 +106,8 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
+    release_seconds: Duration = 0
+    """How long it takes until released warm instances are gone."""
     nodes: NodesSpec | None = None
     """None: every job takes whole instances."""
 
@@ -120,6 +122,7 @@ class PoolSpec(PoolSection):
             properties=self.properties,
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
+            windows=self.windows,
             **{**settings, "count_foreign": True},
         )
 
@@ -205,8 +208,8 @@ class JobSpec(Section):
     interruptions: tuple[InterruptionSpec, ...] = ()
     """Those of its attempts in spot pools, in order."""
     max_runtime: Period | None = None
-    """Its MaxRuntimeInSeconds, which only decides how long it waits for spot instances. None:
-    SageMaker's default."""
+    """Its MaxRuntimeInSeconds, which only decides where it fits into a pool's hours, and how long
+    it waits for spot instances. None: SageMaker's default."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""

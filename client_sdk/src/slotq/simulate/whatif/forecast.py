@@ -91,6 +91,9 @@ class _World:
     def stop_times(self) -> Mapping[str, int]:
         return {pool.name: STOP for pool in self.snapshot.pools}
 
+    def release_times(self) -> Mapping[str, int]:
+        return {}
+
     def node_start_times(self) -> Mapping[str, int]:
         return {pool.name: NODE_START for pool in self.snapshot.pools}
 

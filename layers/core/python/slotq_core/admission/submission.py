@@ -13,6 +13,7 @@ from slotq_core.admission.access import Permissions
 from slotq_core.admission.checkpoints import assured, notice, provided
 from slotq_core.admission.dependencies import Predecessors, check_dependencies
 from slotq_core.admission.instances import capacity_kinds
+from slotq_core.admission.instances.warm_keys import with_warm_key
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
@@ -109,7 +110,12 @@ class Admission:
             from slotq_core.admission.instances.nodes import with_gpus  # As above.
 
             job = with_gpus(job, submission, request, pools)
+        if any(pool.windows for pool in self.pools):
+            from slotq_core.admission.instances.runtimes import with_longest  # Few pools have any.
+
+            job = with_longest(job, request, self.pools)
         job = assured(replace(job, line_by_user=self.line_by_user), pools)
+        job = with_warm_key(job, request, pools)
         notices = (
             *field_rules.warnings(request),
             *capacity_kinds.warning(submission, job, pools),

@@ -9,7 +9,11 @@ from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer, number
 from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
-from slotq_core.operations.configuring.advice import notification_warnings, scheduler_warnings
+from slotq_core.operations.configuring.advice import (
+    notification_warnings,
+    scheduler_warnings,
+    warm_warnings,
+)
 from slotq_core.operations.configuring.configurator import AppliedSettings
 from slotq_core.operations.overview import NO_SHARERS
 from slotq_core.privacy.identity import People
@@ -98,7 +102,11 @@ class DocumentRoutes:
     def _applied(self, done: AppliedSettings, *, dry_run: bool = False) -> Response:
         """The answer to a change, with warnings about scheduling and notifications."""
         mode = self._manager().configuration.notification_mode
-        warnings = [*scheduler_warnings(done.after), *notification_warnings(done.after, mode)]
+        warnings = [
+            *scheduler_warnings(done.after),
+            *warm_warnings(done.after),
+            *notification_warnings(done.after, mode),
+        ]
         view = applied_view(
             differences(done.before, done.after),
             revision=done.revision,

@@ -17,6 +17,8 @@ class StopCause(StrEnum):
     EVICTED = "evicted"
     YIELDED = "yielded"
     """An eviction at the end of a time slice, when another user's turn comes."""
+    CLOSED = "closed"
+    """The pool closes, or offers fewer slots, by its schedule. The job waits again."""
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
     RESTORED = "restored"
@@ -126,6 +128,16 @@ class Attempt:
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the pool's instances are bought, and `spot_wait` of the pool: as of the start."""
     spot_wait: Duration = 0
+    warm_key: str = ""
+    """What another training job must have in common to start on the attempt's instances after it;
+    empty: the queue does not follow them."""
+    keep_warm: Duration = 0
+    """How long SageMaker keeps them, if there is a key."""
+    warm_from: str = ""
+    """The training job on whose warm instances the attempt starts; empty: on others."""
+    beside_warm: bool = False
+    """Whether the pool had warm instances when the attempt started. A quota's refusal then says
+    nothing about the pool."""
     admitted_at: Moment
     """When the job got its slots (ms). The intent is durable from then on."""
     waiting_since: Moment | None = None

@@ -169,6 +169,11 @@ class Job(JobSettings):
     whole_because: tuple[str, ...] = ()
     """Why the job takes whole instances although its tag asks for GPUs
     (`reasons.WholeInstance`)."""
+    warm_key: str = ""
+    """What a training job must have in common with the one before it to start on its warm
+    instances, as a short hash; empty: none stay warm for the job, and it starts on none."""
+    keep_alive: Duration | None = None
+    """How long its own request wants them kept; None: it does not say. Set only with a key."""
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
     request, rounded up (`admission.instances.nodes`); 0: not known."""
@@ -324,6 +329,9 @@ class Submission(JobSettings):
     instance_type: str
     demand: Demand
     """The job's need of amounts and of properties of its pools (`admission.requirements`)."""
+    preferred: tuple[str, ...] = ()
+    """The instance types among which the request leaves the choice (InstancePreferences), the
+    preferred first; empty: it names one."""
     role: str = ""
     """The ARN of the execution role that the training job runs under."""
     plan: str = ""
@@ -353,3 +361,8 @@ class Submission(JobSettings):
     plain name is that of a job or, where there is no such job, of a group."""
     after_any: tuple[str, ...] = ()
     """Jobs and groups that must end, in whatever way, before this one waits for slots."""
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The instance types that the request accepts, the preferred first."""
+        return self.preferred or (self.instance_type,)

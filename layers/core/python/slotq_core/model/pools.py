@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
+from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
 
@@ -75,6 +76,8 @@ class PoolHealth:
     """At most one for each role, and one for all jobs."""
     failed_nodes: tuple[FailedNodes, ...] = ()
     """At most one for each tenant."""
+    warm_refused_at: Moment | None = None
+    """When the account last had no quota for warm instances of the pool's type (ms)."""
 
 
 HEALTHY = PoolHealth()
@@ -233,6 +236,16 @@ class Pool:
     )
     """How long SageMaker may look for instances in all, in addition to the rest of the job's
     maximum runtime. Only spot pools have a use for it."""
+    keep_warm: Duration | None = field(
+        default=None,
+        metadata=_setting(
+            "How long instances stay warm for the next job when a job ends; 0: not; none: as long "
+            "as the job's own request says.",
+            most=21_600_000,
+        ),
+    )
+    """How long SageMaker keeps the instances of an ended attempt for a matching one, at most what
+    the job's own request says; None: what the request says."""
     stall_after: Duration | None = field(
         default=None,
         metadata=_setting(
@@ -288,14 +301,26 @@ class Pool:
     )
     nodes: NodeRules | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
+    windows: tuple[str, ...] = ()
+    """The opening hours, as `wire.capacity.opening_hours` writes them; empty: the pool is always
+    open. Nothing below the edge reads them: see `schedule`."""
+    schedule: Schedule = ()
+    """When the pool offers how many slots, as of a load (`storage.scheduled`); empty: always all.
+    Not stored."""
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; stored apart from the configuration."""
 
-    @property
-    def offers(self) -> Demand:
-        """The configured capacity without foreign use, whatever the account allows now; nothing
-        when drained."""
-        return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
+    def offers(self, now: int) -> Demand:
+        """The configured capacity that the schedule offers at `now` (ms), without foreign use and
+        whatever the account allows; nothing when drained or closed."""
+        if self.state is PoolState.DRAINED:
+            return Demand()
+        if not self.schedule:
+            return self.capacity - self.foreign
+        offered = slots_at(self.schedule, now, of=self.capacity.slots)
+        if not offered:
+            return Demand()
+        return self.capacity - self.foreign - Demand(slots=self.capacity.slots - offered)
 
     @property
     def listens(self) -> bool:
@@ -305,12 +330,13 @@ class Pool:
     def size(self, now: int) -> Demand:
         """The capacity that the queue may use now: `offers`, minus the slots that the account's
         limit denies for now."""
-        learned = self.health.learned
+        learned, offered = self.health.learned, self.offers(now)
         if learned is None or now >= (self.health.learned_until or 0):
-            return self.offers
-        if self.state is PoolState.DRAINED:
-            return self.offers
-        return self.offers - Demand(slots=max(0, self.capacity.slots - learned))
+            return offered
+        if not offered:
+            return offered
+        slots = slots_at(self.schedule, now, of=self.capacity.slots)
+        return offered - Demand(slots=max(0, slots - learned))
 
 
 def gpus_of(pool: Pool) -> int:
@@ -323,3 +349,59 @@ def gpus_of(pool: Pool) -> int:
 def gpu_room(pool: Pool) -> Gpus:
     """The same in hundredths."""
     return WHOLE * gpus_of(pool)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarmSlot:
+    """The instances of an ended attempt, which SageMaker keeps for a matching training job.
+
+    They count in the account's limit. A start that does not match waits until they are gone.
+    """
+
+    pool: str
+    training_job: str
+    """The training job that ran there last."""
+    job: str
+    """The job that ran there last, and whom its time is charged to."""
+    number: int
+    """The number of its attempt."""
+    project: str = ""
+    submitter: str = ""
+    workload: str = ""
+    instance_type: str
+    demand: Demand
+    """What the instances take of the pool."""
+    key: str
+    """What a training job must have in common with the last one (`wire.training.warm_keys`)."""
+    since: Moment
+    """When the attempt ended (ms)."""
+    until: Moment
+    """When SageMaker lets the instances go (ms)."""
+    released_at: Moment | None = None
+    """When the queue decided to release them (ms). From then on they are coming free."""
+    released_for: str = ""
+    """The job that needs them in another form; empty: none does."""
+    sent: bool = False
+    """True once SageMaker has accepted the release."""
+    taken_by: str = ""
+    """The queue's own training job that starts on them. It holds the pool's slots itself."""
+    taken_at: Moment | None = None
+    reused_by: str = ""
+    """A training job outside the queue that SageMaker gave them to: foreign use until its end."""
+    version: int = 0
+    """Rises by one with each committed change."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether a matching job may start on them, or a release may be ordered."""
+        return self.released_at is None and not (self.taken_by or self.reused_by)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the instances count apart from the queue's own training jobs."""
+        return not self.taken_by or bool(self.reused_by)
+
+    @property
+    def releasing(self) -> bool:
+        """Whether they are coming free."""
+        return self.released_at is not None and not (self.taken_by or self.reused_by)

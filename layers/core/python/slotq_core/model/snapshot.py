@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import (
     NO_PAST_USE,
     NOTHING_SPENT,
@@ -20,6 +20,9 @@ from slotq_core.model.projects import (
 from slotq_core.model.sharing import FairShare, SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
 from slotq_core.timestamps import Moment
+
+NO_JOB_KNOWN = -1
+"""In `Snapshot.behind`: as far as is known, the line of that stand-in has no job at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,12 +38,13 @@ class Snapshot:
     """Every job that holds slots, or GPUs of a node: starting, running, stopping."""
     nodes: tuple[Node, ...] = ()
     """Every node that holds a slot, from the first state to the last."""
+    warm: tuple[WarmSlot, ...] = ()
+    """The instances that SageMaker keeps for matching jobs, with those that are being released."""
     waiting: tuple[Job, ...] = ()
     """Jobs that wait for slots, and every job with a claim, in any order."""
     behind: Mapping[str, int] = field(default_factory=dict)
     """How many jobs wait in a line behind those in `waiting`, by name of the last of these. Of a
-    line without an entry, `waiting` has all jobs. -1 of a name in `unread`: as far as is known, the
-    line has no job at all."""
+    line without an entry, `waiting` has all jobs. `NO_JOB_KNOWN` of a name in `unread`."""
     unread: frozenset[str] = frozenset()
     """Names of stand-ins in `waiting`. A stand-in represents the first job of an unread line: its
     place is a lower bound, and its other fields are those that the jobs of the line share, without

@@ -36,8 +36,8 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 """The settings that can change during a job's life: fields of the submission, and the job fields
 that each decides. A running attempt keeps its pool until the next attempt."""
-_ON_NODES = ("gpus", "tenant", "whole_because")
-"""What admission decides of a job that asks for GPUs of a node."""
+_ON_NODES = ("gpus", "tenant", "whole_because", "longest_attempt")
+"""What admission decides of a job that asks for GPUs of a node, or whose pools have hours."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,6 +158,8 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
     elsewhere = _goes_elsewhere(job, revision, admitted)
     if (elsewhere or _asks_otherwise(revision)) and not job.active:
         changed |= {name: getattr(admitted, name) for name in _ON_NODES}
+    if elsewhere and not job.active:
+        changed |= {"warm_key": admitted.warm_key, "keep_alive": admitted.keep_alive}
     after: Job = replace(job, **changed)
     if "priority_class" in changed:
         after = come_into(after, classes)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from slotq_core.errors import ExaminedLately, Unavailable
 from slotq_core.model.reasons import units
 from slotq_core.operations import decisions_in_parts
-from slotq_core.operations.attempts import rights_report
+from slotq_core.operations.attempts import rights_report, warm_report
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding
@@ -46,6 +46,9 @@ class Doctor:
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += rights_report.examine(self._store.configuration, self._store.health, mend=fix)
+        found += warm_report.examine(
+            self._store.configuration, self._store.health, self._clock.now(), mend=fix
+        )
         found += decisions_in_parts.examine(self._store.decisions, self._clock.now())
         found += self._shared_roles()
         until = began + DOCTOR_ENDS

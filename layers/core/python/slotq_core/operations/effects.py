@@ -55,6 +55,7 @@ from slotq_core.timestamps import FAR_OFF
 
 if TYPE_CHECKING:
     from slotq_core.model.nodes import Node
+    from slotq_core.operations.attempts.warm_slots import WarmSlots
     from slotq_core.operations.nodes.node_effects import NodeEffects
     from slotq_core.operations.nodes.node_training import NodeServices, NodeTraining
     from slotq_core.ports.nodes import NodeDocuments
@@ -172,6 +173,19 @@ class Effects:
             documents=self._documents,
             order_leave=self._order_leave if self._documents else None,
             take_report=self._take_report if self._documents else None,
+        )
+
+    @cached_property
+    def warm(self) -> WarmSlots:
+        """The effects of decisions about warm instances."""
+        # Most queues have none, and no cold start should pay for them.
+        from slotq_core.operations.attempts.warm_slots import WarmSlots
+
+        return WarmSlots(
+            self._store,
+            self._training,
+            self._clock,
+            note_no_quota=self._lessons.of_no_warm_quota,
         )
 
     def _order_leave(self, node: Node) -> None:
@@ -361,10 +375,15 @@ class Effects:
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
+                key = _warm_key(attempt, complete)
+                if answer.kept_none:
+                    self._lessons.of_no_warm_quota(attempt.pool)
                 confirms = Wanted(
                     job=job,
                     training_job=attempt.training_job,
-                    change=lambda current: self.observing.created(current, place),
+                    change=lambda current: self.observing.created(
+                        current, place, warm_key=key, kept_none=answer.kept_none
+                    ),
                 )
                 return _Called(job=job, confirms=confirms, is_start=True)
             case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
@@ -529,6 +548,15 @@ class _Done:
         return bool(self.calls) and (
             len(self.calls) >= MOST_UNCONFIRMED or not 0 <= waits < CONFIRM_WITHIN
         )
+
+
+def _warm_key(attempt: Attempt, request: Request) -> str:
+    """The key of the request as it was sent: a project's rules may have changed since admission."""
+    if not attempt.warm_key:
+        return ""
+    from slotq_core.wire.training.warm_keys import warm_key  # Few jobs keep instances warm.
+
+    return warm_key(request)
 
 
 def checkpoints_of(request: Request) -> str:

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lifecycle.apply import pools_touched, steps
-from slotq_core.policy.plan import Decision, Plan, StartGang, StartNode, jobs_in, nodes_in
+from slotq_core.policy.lifecycle.apply import pools_touched, steps, warm_steps
+from slotq_core.policy.plan import Decision, Plan, Release, StartGang, StartNode, jobs_in, nodes_in
 from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Repair, Store
-from slotq_core.ports.stored import Change, Finding, NodeChange, Poison, World
+from slotq_core.ports.stored import Change, Finding, NodeChange, Poison, WarmChange, World
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.usage.calendar_days import month_of
 
@@ -138,6 +138,7 @@ class Passes:
         budget: int = PASS_BUDGET,
         only_news: bool = False,
         bump: bool = False,
+        looks: bool = False,
     ) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
@@ -145,7 +146,8 @@ class Passes:
         the wake's generation. `holder` names this handler's invocation. With `only_news`, a pass
         also returns at once if every request was already handled; most passes of a burst arrive
         that late. Work that only the time calls for is left to the tick. With `bump`, this handler
-        itself asks for the pass, by the call that takes the lease.
+        itself asks for the pass, by the call that takes the lease. With `looks`, as by the tick, it
+        first looks at all warm instances.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
@@ -153,7 +155,8 @@ class Passes:
             generation := self._take_lease(holder, until, only_news=only_news, bump=bump)
         ) is not None:
             try:
-                result = self._decide(result, until)
+                result = self._decide(result, until, looks=looks)
+                looks = False
             except SlotQError:
                 with suppress(SlotQError):
                     self._store.scheduler.end_lease(holder, generation=None)
@@ -172,7 +175,7 @@ class Passes:
             holder, now=now, until=lease, only_news=only_news, bump=bump
         )
 
-    def _decide(self, before: PassResult, until: int) -> PassResult:
+    def _decide(self, before: PassResult, until: int, *, looks: bool = False) -> PassResult:
         """Decide first, then carry out slow effects and the intents that are left, each at most
         once. No job's effect delays decisions about other jobs.
 
@@ -185,9 +188,11 @@ class Passes:
         tried: set[str] = set()
         tried_nodes: set[Node] = set()
         notified: set[str] = set()
-        setbacks, ahead = Setbacks(), _Ahead()
+        setbacks, ahead, warm = Setbacks(), _Ahead(), _Warm(looks=looks)
         while self._clock.now() < until:
             world = self._load(troubles, warned)
+            if world.snapshot.warm and self._follow_warm(world.snapshot, troubles, until, warm):
+                continue
             first = self._finish_begun(world, notified, setbacks, until)
             if first is not None:
                 troubles += first
@@ -226,6 +231,20 @@ class Passes:
             unfinished=True,
             budget_warnings=tuple(warned),
         )
+
+    def _follow_warm(
+        self, snapshot: Snapshot, troubles: list[str], until: int, warm: _Warm
+    ) -> bool:
+        """Finish the releases that other handlers have begun, and look at all warm instances, once
+        in a pass. Returns whether anything has changed."""
+        if warm.followed:
+            return False
+        found = self._effects.warm.look(snapshot, until=until) if warm.looks else None
+        warm.followed = True
+        left = () if found is not None and found.changed else snapshot.warm
+        sent = self._effects.warm.release(left, until=until)
+        troubles += [*(found.troubles if found else ()), *sent.troubles]
+        return sent.changed or (found is not None and found.changed)
 
     def _carry_out_nodes(
         self, snapshot: Snapshot, tried: set[Node], troubles: list[str], until: int
@@ -349,7 +368,11 @@ class Passes:
             changes = tuple(
                 Change(before=before, after=after) for before, after in steps(decision, pools, now)
             )
-            yield _Step(decision=decision, changes=changes, pools=touched)
+            warm = tuple(
+                WarmChange(before=before, after=after)
+                for before, after in warm_steps(decision, now)
+            )
+            yield _Step(decision=decision, changes=changes, pools=touched, warm=warm)
 
     def _together(
         self, following: Iterable[_Step], conditions: _Conditions, most: int
@@ -361,7 +384,7 @@ class Passes:
         for step in following:
             ends = nodes_in(step.decision)
             own = {change.before.name for change in step.changes} | {*map("/".join, ends)}
-            most -= _calls(change.after for change in step.changes) + len(ends)
+            most -= _calls(change.after for change in step.changes) + len(ends) + len(step.warm)
             if found and (names & own or most < 0):
                 break
             names |= own
@@ -369,7 +392,9 @@ class Passes:
         while len(found) > 1:
             changes, seen = _changes(found), conditions.seen(_pools(found))
             nodes = self._node_changes(found, conditions)
-            count = self._store.decisions.fitting(changes, seen=seen, nodes=nodes)
+            count = self._store.decisions.fitting(
+                changes, seen=seen, nodes=nodes, warm=_warm(found)
+            )
             if count == len(changes):
                 break
             sizes = accumulate(len(step.changes) for step in found)
@@ -387,9 +412,10 @@ class Passes:
         """Commit these decisions together. Where the transaction is refused, commit each half, up
         to the first decision that is refused by itself. Returns whether all were committed."""
         try:
-            for jobs, nodes in self._committed(together, conditions):
+            for jobs, nodes, warm in self._committed(together, conditions):
                 committed.jobs += jobs
                 committed.nodes += nodes
+                committed.warm += warm
         except Unfinished as error:
             setbacks.put_groups_away(frozenset(job.name for job in jobs_in(together[0].decision)))
             applied.troubles.append(f"nothing is decided about groups: {error}")
@@ -411,9 +437,9 @@ class Passes:
 
     def _committed(
         self, together: Sequence[_Step], conditions: _Conditions
-    ) -> Iterator[tuple[tuple[Job, ...], tuple[Node, ...]]]:
+    ) -> Iterator[tuple[tuple[Job, ...], tuple[Node, ...], tuple[WarmSlot, ...]]]:
         """Commit decisions that one transaction holds, or one decision that needs several. Yields
-        the jobs and the nodes after each transaction. Raises Conflict.
+        the jobs, the nodes and the warm slots after each transaction. Raises Conflict.
 
         A decision about a group is committed as a whole, if need be in parts (`DecisionsInParts`).
         Nodes whose jobs it evicts then end by a later plan. Another decision that takes several
@@ -423,9 +449,11 @@ class Passes:
         """
         changes, touched = _changes(together), _pools(together)
         about_group = any(change.after.group for change in changes)
-        nodes = self._node_changes(together, conditions)
+        nodes, warm = self._node_changes(together, conditions), _warm(together)
         fitting, seen = self._store.decisions.fitting, conditions.seen(touched)
-        fits = len(together) > 1 or fitting(changes, seen=seen, nodes=nodes) == len(changes)
+        fits = len(together) > 1 or fitting(changes, seen=seen, nodes=nodes, warm=warm) == len(
+            changes
+        )
         if about_group and not (fits or isinstance(together[0].decision, StartNode)):
             jobs = self._parts.commit(
                 changes,
@@ -434,20 +462,24 @@ class Passes:
                 starts=isinstance(together[0].decision, StartGang),
             )
             conditions.known = False
-            yield jobs, ()
+            yield jobs, (), ()
+            if isinstance(together[0].decision, Release):  # What starts shows at the next look.
+                self._store.decisions.commit([], warm=warm)
+                yield (), (), tuple(slot for change in warm if (slot := change.committed))
             return
-        while changes or nodes:
+        while changes or nodes or warm:
             seen = conditions.seen(touched)
-            count = len(changes) if fits else fitting(changes, seen=seen, nodes=nodes)
+            count = len(changes) if fits else fitting(changes, seen=seen, nodes=nodes, warm=warm)
             number = conditions.group_decisions if about_group else None
             jobs = self._store.decisions.commit(
-                changes[:count], seen=seen, nodes=nodes, group_decisions=number
+                changes[:count], seen=seen, nodes=nodes, warm=warm, group_decisions=number
             )
             conditions.versions |= {name: version + 1 for name, version in seen.items()}
             conditions.group_decisions += about_group
             changes = changes[count:]
-            yield jobs, tuple(node for change in nodes if (node := change.committed))
-            nodes = []
+            changed = tuple(slot for change in warm if (slot := change.committed))
+            yield jobs, tuple(node for change in nodes if (node := change.committed)), changed
+            nodes, warm = [], []
 
     def _node_changes(self, steps: Iterable[_Step], conditions: _Conditions) -> list[NodeChange]:
         """What these decisions change about nodes, on the present conditions: a new node's
@@ -481,6 +513,11 @@ class Passes:
             )
             applied.steps = [step for step in applied.steps if _first(step) not in left]
         went = not (carried.troubles or carried.untried)
+        if any(slot.releasing for slot in committed.warm):
+            gone = self._effects.warm.release(committed.warm, until=until)
+            applied.as_planned = False
+            applied.troubles += gone.troubles
+            went = went and not gone.troubles
         return self._take_effect_on_nodes(committed.nodes, applied, until) and went
 
     def _take_effect_on_nodes(self, nodes: Sequence[Node], applied: _Applied, until: int) -> bool:
@@ -502,6 +539,7 @@ class _Step:
     changes: tuple[Change, ...]
     pools: tuple[str, ...]
     """The pools on whose ledgers the commit is conditioned."""
+    warm: tuple[WarmChange, ...] = ()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -510,11 +548,12 @@ class _Committed:
 
     jobs: list[Job] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    warm: list[WarmSlot] = field(default_factory=list)
 
     @property
     def calls(self) -> int:
         """How many calls to SageMaker may be needed."""
-        return _calls(self.jobs) + len(self.nodes)
+        return _calls(self.jobs) + len(self.nodes) + len(self.warm)
 
 
 def _first(step: _Step) -> str:
@@ -524,6 +563,10 @@ def _first(step: _Step) -> str:
 
 def _changes(steps: Iterable[_Step]) -> list[Change]:
     return [change for step in steps for change in step.changes]
+
+
+def _warm(steps: Iterable[_Step]) -> list[WarmChange]:
+    return [change for step in steps for change in step.warm]
 
 
 def _calls(jobs: Iterable[Job]) -> int:
@@ -566,6 +609,15 @@ class _Conditions:
 
     def seen(self, pools: Sequence[str]) -> dict[str, int]:
         return {name: self.versions[name] for name in pools}
+
+
+@dataclass(kw_only=True, slots=True)
+class _Warm:
+    """How a pass follows warm instances."""
+
+    looks: bool
+    """Whether it looks at them all."""
+    followed: bool = False
 
 
 @dataclass(kw_only=True, slots=True)

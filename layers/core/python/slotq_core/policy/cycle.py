@@ -35,7 +35,7 @@ from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
-from slotq_core.policy.plan import Answers, EndNode, Plan, Planning, nothing_more, run_to_end
+from slotq_core.policy.plan import Answers, Decision, Plan, Planning, nothing_more, run_to_end
 from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.budgets import Budgets
@@ -75,7 +75,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         return Plan(decisions=settled, wake_at=now)
     timer = first_timer(snapshot, now, budgets)
     if not snapshot.waiting:
-        return Plan(decisions=_idle_ends(snapshot, now), wake_at=timer)
+        return Plan(decisions=_without_waiting(snapshot, now), wake_at=timer)
     state = PlanState(snapshot, now, budgets)
     rules = Rules(state)
     steps, turns = Steps(state, rules), TurnOrder(state)
@@ -147,10 +147,15 @@ def _visit(steps: Steps, job: Job) -> bool:
     )
 
 
-def _idle_ends(snapshot: Snapshot, now: int) -> tuple[EndNode, ...]:
-    """The ends of nodes where no job waits."""
-    if not snapshot.nodes:
-        return ()
-    from slotq_core.policy.state.nodes.node_ends import idle_ends
+def _without_waiting(snapshot: Snapshot, now: int) -> tuple[Decision, ...]:
+    """The ends of nodes, and the releases of warm instances, where no job waits."""
+    ends: tuple[Decision, ...] = ()
+    if snapshot.nodes:
+        from slotq_core.policy.state.nodes.node_ends import idle_ends
 
-    return idle_ends(snapshot, now)
+        ends = idle_ends(snapshot, now)
+    if snapshot.warm:
+        from slotq_core.policy.turn.warm_starts import releases_alone
+
+        ends += releases_alone(snapshot, now)
+    return ends

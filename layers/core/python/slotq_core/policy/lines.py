@@ -67,7 +67,10 @@ class Line(NamedTuple):
     """As in the jobs: what they take of a node. The jobs of a line fit the same nodes."""
     tenant: str = ""
     longest_attempt: int = 0
-    """As in the jobs (ms): nodes that end before it are none for them."""
+    """As in the jobs (ms): nodes that end before it are none for them. So are pools that close
+    before, for jobs that are not preemptible or have no checkpoints; for others it is 0."""
+    warm_key: str = ""
+    """As in the jobs: they start on the same warm instances."""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
@@ -88,7 +91,8 @@ class Line(NamedTuple):
             job.refused_in,
             job.gpus,
             job.tenant,
-            job.longest_attempt,
+            job.longest_attempt if job.gpus or not (job.preemptible and job.checkpoints) else 0,
+            job.warm_key,
         )
 
     @property
@@ -112,7 +116,7 @@ class Line(NamedTuple):
         ]
         refused = [self.pools.index(pool) for pool in self.refused_in if pool in self.pools]
         last = [self.user, self.limited_as, self.role, self.by_user, refused]
-        last += [gpus_number(self.gpus), self.tenant, self.longest_attempt]
+        last += [gpus_number(self.gpus), self.tenant, self.longest_attempt, self.warm_key]
         while last and not last[-1]:
             last.pop()
         if last:
@@ -126,10 +130,10 @@ class Line(NamedTuple):
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
         workload, priority, project, group, demand, pools, held, preemptible, *optional = parts
-        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "", 0)
+        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "", 0, "")
         found = [*optional, *absent[len(optional) :]][: len(absent)]
-        user, limited_as, role, apart, refused, gpus, tenant, longest = found
-        on_nodes = read_gpus(gpus), tenant, longest
+        user, limited_as, role, apart, refused, gpus, tenant, longest, warm = found
+        on_nodes = read_gpus(gpus), tenant, longest, warm
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
         refused_in = tuple(pools[n] for n in refused)

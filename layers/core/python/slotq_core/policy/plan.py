@@ -10,6 +10,7 @@ from enum import StrEnum
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node
+from slotq_core.model.pools import WarmSlot
 from slotq_core.model.reasons import Reason
 from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reasons.stalled import Stalled
@@ -34,6 +35,10 @@ class Start:
     """The node that runs the job; None: the job takes slots of the pool."""
     gpu_ids: tuple[int, ...] = ()
     """The GPUs of that node that the job takes, by index."""
+    warm: WarmSlot | None = None
+    """The warm instances that the job starts on; None: SageMaker provisions others."""
+    beside_warm: bool = False
+    """Whether the pool has warm instances, of whatever state."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +76,31 @@ class EndNode:
     cause: NodeEnd
     by: str = ""
     """The job that gets the instance, if it is needed in another form."""
+
+
+class ReleaseCause(StrEnum):
+    """Why warm instances are released."""
+
+    NEEDED = "needed"
+    """A job needs them in another form."""
+    UNNEEDED = "unneeded"
+    """Jobs wait for the pool, and none of them can start on these."""
+    NOT_KEPT = "not_kept"
+    """The pool keeps none, or for a shorter time, is drained, or has shrunk."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release:
+    """Release warm instances. A job that needs them in another form gets a claim to its demand."""
+
+    slots: tuple[tuple[WarmSlot, str], ...]
+    """Each with the job that it is released for; empty: for none."""
+    cause: ReleaseCause
+    job: Job | None = None
+    """A job that gets a claim with it."""
+    claim: Claim | None = None
+    along: tuple[tuple[Job, Claim], ...] = ()
+    """Other members of the job's gang, each with its claim: the gang starts once all have room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +143,15 @@ class RollBack:
     """Stop the active members of a gang that is no longer whole; the gang waits to start again."""
 
     group: str
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Close:
+    """Stop these jobs of a pool that closes, or offers fewer slots, by its schedule; they wait
+    again, at their places. A gang's running members stop together."""
+
+    pool: str
     jobs: tuple[Job, ...]
 
 
@@ -180,6 +219,7 @@ class TryLater:
 Decision = (
     EndBackoff
     | GiveUp
+    | Close
     | Stall
     | Demote
     | LeaveOut
@@ -189,6 +229,7 @@ Decision = (
     | StartNode
     | EndNode
     | StartGang
+    | Release
     | Evict
     | Move
     | DropClaim
@@ -203,11 +244,12 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
             return tuple(start.job for start in starts)
         case Evict(beneficiary=job, victims=victims, along=along):
             return (job, *(member for member, _ in along), *victims)
-        case StartNode(job=job, along=along):
-            return (job, *(member for member, _ in along))
+        case StartNode(along=along) | Release(along=along):
+            first = (decision.job,) if decision.job is not None else ()
+            return (*first, *(member for member, _ in along))
         case Move(beneficiary=job, moved=moved):
             return (job, *(mover for mover, _ in moved))
-        case RollBack(jobs=jobs) | EndGroup(jobs=jobs):
+        case RollBack(jobs=jobs) | EndGroup(jobs=jobs) | Close(jobs=jobs):
             return jobs
         case TryLater(changed=changed):
             return tuple(before for before, _ in changed)

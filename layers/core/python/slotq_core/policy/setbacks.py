@@ -21,7 +21,17 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import line_of
-from slotq_core.policy.plan import Answers, Decision, EndNode, Found, Need, Plan, jobs_in, nodes_in
+from slotq_core.policy.plan import (
+    Answers,
+    Decision,
+    EndNode,
+    Found,
+    Need,
+    Plan,
+    Release,
+    jobs_in,
+    nodes_in,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,18 +45,23 @@ class PutAway:
     every_group: bool = False
     nodes: frozenset[tuple[str, str]] = frozenset()
     """Nodes, by pool and name, whose end is refused. Nothing else about them changes."""
+    warm: frozenset[str] = frozenset()
+    """Warm slots, by training job, whose release is refused."""
 
     def __bool__(self) -> bool:
         return bool(self.jobs or self.groups or self.pools or self.every_group)
 
     def left_of(self, plan: Plan) -> Plan:
-        """The plan without the ends of nodes that are put away."""
-        if not self.nodes:
+        """The plan without the ends of nodes and the releases that are put away."""
+        if not (self.nodes or self.warm):
             return plan
         left = tuple(
             decision
             for decision in plan.decisions
-            if not (isinstance(decision, EndNode) and {*nodes_in(decision)} <= self.nodes)
+            if not (
+                (isinstance(decision, EndNode) and {*nodes_in(decision)} <= self.nodes)
+                or (isinstance(decision, Release) and self.warm & {*_slots_in(decision)})
+            )
         )
         return replace(plan, decisions=left)
 
@@ -165,7 +180,12 @@ class Setbacks:
         decisions about groups that the commit was conditioned on."""
         jobs = jobs_in(decision)
         nodes = frozenset(nodes_in(decision)) if isinstance(decision, EndNode) else frozenset()
-        names = ("/".join(node) for node in nodes) if nodes else (job.name for job in jobs)
+        slots = frozenset() if jobs else frozenset(_slots_in(decision))
+        names = (
+            sorted(slots)
+            or ["/".join(node) for node in sorted(nodes)]
+            or [job.name for job in jobs]
+        )
         kind = type(decision).__name__, tuple(names)
         self._refused[kind] += 1
         alike = 0
@@ -180,10 +200,10 @@ class Setbacks:
             return None
         pools = error.pools if isinstance(error, ConditionFalse) else frozenset()
         self._put_away(jobs, pools)
-        self.away = replace(self.away, nodes=self.away.nodes | nodes)
+        self.away = replace(self.away, nodes=self.away.nodes | nodes, warm=self.away.warm | slots)
         what, subjects = kind
         some = ", ".join(subjects[:5]) + (" …" if len(subjects) > 5 else "")
-        others = "this node" if nodes else "these jobs"
+        others = "this node" if nodes else "these instances" if slots else "these jobs"
         about = f"pool {', '.join(sorted(pools))}" if pools else others
         return f"{what} {some}", (
             f"refused {self._refused[kind]} times and put away: nothing more is decided about "
@@ -204,3 +224,10 @@ class Setbacks:
         self.away = replace(
             self.away, jobs=self.away.jobs | alone, groups=self.away.groups | groups
         )
+
+
+def _slots_in(decision: Decision) -> tuple[str, ...]:
+    """The training jobs whose warm instances a decision releases."""
+    if not isinstance(decision, Release):
+        return ()
+    return tuple(slot.training_job for slot, _ in decision.slots)

@@ -9,7 +9,15 @@ from typing import Protocol
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
-from slotq_core.ports.stored import Change, InParts, Ledger, NodeChange, Part, World
+from slotq_core.ports.stored import (
+    Change,
+    InParts,
+    Ledger,
+    NodeChange,
+    Part,
+    WarmChange,
+    World,
+)
 
 
 class Worlds(Protocol):
@@ -43,6 +51,7 @@ class Decisions(Protocol):
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -70,6 +79,10 @@ class Decisions(Protocol):
         that is the node's `idle_since` until another job comes. If it is no longer there, or the
         node is gone, the change is committed all the same.
 
+        `warm`: warm slots that change or are over with it, each if nobody has changed it since it
+        was read. The end of an attempt that keeps its instances also makes the slot which it
+        leaves. The version of a pool rises with each such change.
+
         A change that ends an attempt also makes the record of what the attempt used (`usage`). A
         change that takes an attempt back, without an end, removes all records of the attempt.
 
@@ -88,6 +101,7 @@ class Decisions(Protocol):
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         part: Part | None = None,
     ) -> int:
         """Return how many of the first of these changes certainly fit into one transaction; at

@@ -14,7 +14,7 @@ from slotq_core.model.callers import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -31,6 +31,8 @@ class Ledger:
 
     version: int = 0
     used: Demand = field(default_factory=Demand)
+    warm: tuple[WarmSlot, ...] = ()
+    """The pool's instances that SageMaker keeps for matching jobs. They are no use."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,6 +229,35 @@ class NodeChange:
         """The node as the change leaves it, with the next version."""
         version = self.before.version if self.before else 0
         return replace(self.after, version=version + 1) if self.after else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarmChange:
+    """One warm slot's part of a transaction: the slot as read and the slot to write. The end of an
+    attempt that leaves one is no such change: the attempt says so."""
+
+    before: WarmSlot | None
+    """None: an attempt leaves it."""
+    after: WarmSlot | None
+    """None: it is over."""
+    ended_at: int | None = None
+    """When its instances were kept no more (ms), for the record of use; None: they still are, or
+    nobody pays for that time."""
+    recorded_at: int = 0
+    """When that is recorded (ms)."""
+
+    @property
+    def slot(self) -> WarmSlot:
+        """The slot after the change, or before its end."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def committed(self) -> WarmSlot | None:
+        """The slot as the change leaves it, with the next version."""
+        version = self.before.version if self.before else 0
+        return copied(self.after, version=version + 1) if self.after else None
 
 
 class Witness(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slotq_core.admission.instances.runtimes import BY_DEFAULT
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
-MAX_RUNTIME = 86_400
-"""How long (s) a training job may run whose request does not say so: SageMaker's default."""
-
+MAX_RUNTIME = BY_DEFAULT
+"""How long (s) a training job may run whose request does not say so."""
 
 NODE_MAX_RUNTIME = 28 * 86_400
 """How long (s) the training job of a node may run: the longest that SageMaker allows."""
@@ -108,6 +108,22 @@ class CallResult:
     """The account's quota that a capacity error or a refusal names, if any."""
     action: str = ""
     """The missing right in IAM's notation, if any."""
+    kept_none: bool = False
+    """Whether the account has no quota for warm instances, so that the accepted training job keeps
+    none."""
+
+
+class Warmth(StrEnum):
+    """What has become of the instances of a training job that asked to keep them."""
+
+    NOTHING_KEPT = "nothing_kept"
+    """SageMaker says nothing of them."""
+    IN_USE = "in_use"
+    """The training job runs on them."""
+    AVAILABLE = "available"
+    REUSED = "reused"
+    """Another training job runs on them, or has run."""
+    GONE = "gone"
 
 
 class Phase(StrEnum):
@@ -156,7 +172,8 @@ class Observation:
     interrupted: bool = False
     """SageMaker has taken the instances back, and goes on with the training job later."""
     changed_at: int = 0
-    """When SageMaker last changed the status or the secondary status (ms)."""
+    """Since when the training job has its instances, or is without them after an interruption
+    (ms)."""
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
     quota: ServiceQuota | None = None
@@ -168,6 +185,11 @@ class Observation:
     checkpoints: str = ""
     metrics: tuple[tuple[str, float], ...] = ()
     """The final metrics that SageMaker found in the output, by name."""
+    warmth: Warmth = Warmth.NOTHING_KEPT
+    reused_by: str = ""
+    """The training job that took the instances over."""
+    kept_warm: int | None = None
+    """How long SageMaker has kept them idle (ms); None: it does not say."""
     odd: str = ""
     """The parts of the news in an unknown form, which were ignored."""
 
@@ -192,6 +214,8 @@ class LiveTrainingJobs:
     """The names of training jobs that have not ended."""
 
     names: frozenset[str]
+    interrupted: frozenset[str] = frozenset()
+    """Those whose instances SageMaker has taken back."""
     complete: bool = True
     """False: there was no time for every page. Those that were created first are missing."""
 
@@ -227,7 +251,11 @@ class TrainingService(Protocol):
 
 
 class SageMakerService(TrainingService, Protocol):
-    """SageMaker itself, which also runs the nodes."""
+    """SageMaker itself, which also runs the nodes and keeps instances warm."""
+
+    def release(self, training_job: str) -> CallResult:
+        """Give up the warm instances of an ended training job. Answers ALREADY_DONE if it has none,
+        and FAIL if it does not exist. Never raises."""
 
     def create_node(
         self,

@@ -46,10 +46,16 @@ def record_of(change: Change, history: int) -> EndedRecord | None:
     ended jobs are kept (ms)."""
     if change.ended is None:
         return None
-    recorded_at, use = change.after.changed_at, use_of(change.before, change.ended)
+    return ended_record(use_of(change.before, change.ended), change.after.changed_at, history)
+
+
+def ended_record(
+    use: AttemptUse, recorded_at: int, history: int, *, suffix: str = ""
+) -> EndedRecord:
+    """The record of this use. `suffix` distinguishes several of one attempt."""
     return EndedRecord(
         day=day_of(recorded_at),
-        position=f"{iso(recorded_at)}#{use.job}#{use.number:04d}",
+        position=f"{iso(recorded_at)}#{use.job}#{use.number:04d}{suffix}",
         use=use,
         expires_at=-((recorded_at + max(history, LEAST_KEPT)) // -1000),
     )

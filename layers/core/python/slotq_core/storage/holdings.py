@@ -12,7 +12,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.ports.stored import Change, NodeChange
+from slotq_core.ports.stored import Change, NodeChange, WarmChange
 
 _NOTHING = Demand()
 
@@ -46,11 +46,14 @@ def slots_of(job: Job) -> tuple[tuple[str, Demand], ...]:
 
 
 def pool_changes(
-    changes: Sequence[Change], seen: Mapping[str, int] | None, nodes: Sequence[NodeChange] = ()
+    changes: Sequence[Change],
+    seen: Mapping[str, int] | None,
+    nodes: Sequence[NodeChange] = (),
+    warm: Sequence[WarmChange] = (),
 ) -> dict[str, PoolChange]:
     """Return, by pool, the changes' effect on the pool's use, and the version at which the pool was
-    seen. Raises SlotQError, a bug of the caller, if a new node's generation does not follow the
-    version that was seen."""
+    seen. A warm slot is no use, and yet decisions depend on it. Raises SlotQError, a bug of the
+    caller, if a new node's generation does not follow the version that was seen."""
     pools = {pool: PoolChange(seen=version) for pool, version in (seen or {}).items()}
     for change in changes:
         before, after = dict(slots_of(change.before)), dict(slots_of(change.after))
@@ -60,6 +63,8 @@ def pool_changes(
         if change.after.waits and change.after.claim and not change.before.waits:
             pool = change.after.claim.pool  # The job moves: from now on its claim is in this pool.
             pools[pool] = replace(pools.get(pool, PoolChange()), used=True)
+    for slot in warm:
+        pools[slot.slot.pool] = replace(pools.get(slot.slot.pool, PoolChange()), used=True)
     for node in nodes:
         if node.starts:
             pool_change = pools.get(node.node.pool, PoolChange())

@@ -10,7 +10,7 @@ from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Project, Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -82,6 +82,8 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         gpus=line.gpus,
         tenant=line.tenant,
         longest_attempt=line.longest_attempt,
+        checkpoints=bool(line.gpus) or not line.longest_attempt,
+        warm_key=line.warm_key,
     )
 
 
@@ -115,9 +117,10 @@ def snapshot_of(
     yields: Iterable[Yielded] = (),
     groups: Iterable[Group] = (),
     nodes: Iterable[Node] = (),
+    warm: Iterable[WarmSlot] = (),
 ) -> Snapshot:
     """Build a snapshot with each job once. `yields`: what the store keeps of the pools. `groups`:
-    those of all these jobs. `nodes`: those of the pools.
+    those of all these jobs. `nodes`, `warm`: those of the pools.
 
     A job that changed between two reads counts as first read, because the ledgers were read then
     too: a commit that depends on the old state is refused.
@@ -129,6 +132,7 @@ def snapshot_of(
         pools=tuple(pools),
         active=jobs[0],
         nodes=tuple(sorted(nodes, key=lambda node: (node.pool, node.name))),
+        warm=tuple(sorted(warm, key=lambda slot: (slot.pool, slot.training_job))),
         waiting=jobs[1],
         due=jobs[2],
         projects=_projects(shared.projects, jobs),

@@ -49,7 +49,7 @@ def is_due(kept: PastUse, sharing: Sharing, now: int) -> bool:
 
 def add_attempt(found: DayUse, use: AttemptUse, until: int) -> None:
     """Add the attempt's use up to a moment (ms)."""
-    start, end = use.admitted_at, until if use.ended_at is None else min(use.ended_at, until)
+    start, end = use.used_since, min(use.used_until(until), until)
     if end <= start:
         return
     for day in days(day_of(start), day_of(end)):

@@ -31,7 +31,15 @@ from slotq_core.adapters.dynamodb.transactions import (
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.ports.stored import Change, InParts, NodeChange, Part, PartsKind, Witness
+from slotq_core.ports.stored import (
+    Change,
+    InParts,
+    NodeChange,
+    Part,
+    PartsKind,
+    WarmChange,
+    Witness,
+)
 from slotq_core.storage.holdings import NodeName, node_uses
 
 
@@ -66,6 +74,7 @@ class DynamoDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -79,6 +88,7 @@ class DynamoDecisions:
                 changes,
                 seen,
                 nodes=nodes,
+                warm=warm,
                 absent=absent,
                 group_decisions=group_decisions,
                 part=part,
@@ -167,9 +177,10 @@ class DynamoDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         part: Part | None = None,
     ) -> int:
-        return fitting(changes, seen, part, self._most_actions, nodes)
+        return fitting(changes, seen, part, self._most_actions, nodes=nodes, warm=warm)
 
     def in_parts(self) -> InParts | None:
         sieve, item = Sieve(), self._calls.item(table.parts_key())

@@ -20,6 +20,8 @@ from slotq_core.adapters.dynamodb.layout.items import (
     node_in_slot,
     node_mark,
     since_of,
+    warm_mark,
+    warm_of,
     yielded_of,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item
@@ -27,7 +29,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, co
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, WarmSlot
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Ledger, Poison
 from slotq_core.storage.holdings import slots_of
@@ -62,6 +64,7 @@ class Holders:
     """Yields to a time slice in this pool."""
     nodes: tuple[Node, ...] = ()
     """The nodes that hold slots, as they started."""
+    warm: tuple[WarmSlot, ...] = ()
     on_nodes: int = 0
     """The sum of marks of jobs on nodes that the ledger states."""
 
@@ -73,7 +76,8 @@ class Holders:
     @property
     def held_marks(self) -> int:
         marks = sum(marks_of(job).get(self.pool, 0) for job in (*self.active, *self.claimants))
-        return self.kept_marks + marks + sum(map(node_mark, self.nodes))
+        marks += sum(map(node_mark, self.nodes)) + sum(map(warm_mark, self.warm))
+        return self.kept_marks + marks
 
     @property
     def marks_on_nodes(self) -> int:
@@ -178,6 +182,7 @@ def read_holders(items: Sequence[Item]) -> Holders:
         health=next(iter(sieve.read(kinds.get(table.HEALTH, ()), health_of)), HEALTHY),
         nodes=tuple(node for node, _, _ in held if node is not None),
         on_nodes=on_nodes,
+        warm=tuple(sieve.read(kinds.get(table.WARM_PREFIX[:-1], ()), warm_of)),
         active=tuple(sieve.read(copies, copy_of)),
         claimants=tuple(sieve.read(kinds.get(table.CLAIM_PREFIX[:-1], ()), copy_of)),
         kept=sum((demand for demand, _ in kept), Demand()),

@@ -19,10 +19,12 @@ from slotq_core.adapters.dynamodb.layout.changed_items import (
     changed_node,
     node_attributes,
     request_item,
+    use_item,
 )
 from slotq_core.adapters.dynamodb.layout.items import (
     items_of,
     keyed,
+    warm_mark,
     write_group,
     write_in_parts,
     write_node,
@@ -30,9 +32,10 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import TERMINAL_STATES, Job
-from slotq_core.ports.stored import Change, NodeChange, Part
+from slotq_core.ports.stored import Change, NodeChange, Part, WarmChange
 from slotq_core.storage.ends import HISTORY
 from slotq_core.storage.holdings import NodeName, NodeUse, PoolChange, node_uses, pool_changes
+from slotq_core.storage.warm_changes import records_of, warm_changes
 from slotq_core.storage.yields import yields_in
 
 Action = dict[str, dict[str, Any]]
@@ -102,7 +105,9 @@ def fitting(
     seen: Mapping[str, int] | None,
     part: Part | None,
     most_actions: int,
+    *,
     nodes: Sequence[NodeChange] = (),
+    warm: Sequence[WarmChange] = (),
 ) -> int:
     """Return how many of these changes, from the first on, take at most `most_actions` with those
     of the nodes; at least one.
@@ -111,14 +116,16 @@ def fitting(
     """
     if len(changes) == 1:
         return 1
-    pools, count = {*(seen or ())}, 1 + (part is not None) + 2 * len(nodes)
-    pools |= {*pool_changes((), None, nodes)}
+    pools, count = {*(seen or ())}, 1 + (part is not None) + 2 * (len(nodes) + len(warm))
+    pools |= {*pool_changes((), None, nodes, warm)}
     used = {*node_uses((), nodes)}
     for number, change in enumerate(changes):
         items = changed_items(change, HISTORY)
         pools |= {*pool_changes([change], None), *items.pools}
         used |= {*node_uses([change])}
-        count += items.count + len([*_yield_actions("", [change])])
+        count += (
+            items.count + len([*_yield_actions("", [change])]) + len(warm_changes([change], ()))
+        )
         if number and count + len(pools) + len(used) > most_actions:
             return number
     return len(changes)
@@ -130,6 +137,7 @@ def commit_actions(
     seen: Mapping[str, int] | None,
     *,
     nodes: Sequence[NodeChange] = (),
+    warm: Sequence[WarmChange] = (),
     absent: Mapping[NodeName, frozenset[str]] = NOBODY,
     group_decisions: int | None = None,
     part: Part | None = None,
@@ -138,7 +146,8 @@ def commit_actions(
     """Return the actions of a commit. `absent`: by node, the jobs that are not there any more, so
     that they leave without a trace."""
     items = [changed_items(change, history) for change in changes]
-    uses = pool_changes(changes, seen, nodes)
+    slots = warm_changes(changes, warm)
+    uses = pool_changes(changes, seen, nodes, slots)
     changed_nodes = [changed_node(change) for change in nodes]
     return [
         *(
@@ -150,7 +159,8 @@ def commit_actions(
         *_node_actions(name, node_uses(changes, nodes), absent),
         *(put(name, key, item) for node in changed_nodes for key, item in node.written.items()),
         *(delete(name, key) for node in changed_nodes for key in node.deleted),
-        *_ledger_actions(name, uses, items, changed_nodes),
+        *_warm_actions(name, slots, history),
+        *_ledger_actions(name, uses, items, changed_nodes, slots),
         *_group_actions(name, group_decisions, part),
     ]
 
@@ -183,11 +193,26 @@ def _node_actions(
             yield check(name, key, ledger_expressions.not_on_node(use.generation, gone))
 
 
+def _warm_actions(name: str, warm: Sequence[WarmChange], history: int) -> Iterator[Action]:
+    """Yield the changes of the items of warm slots, and the records of their time."""
+    for change in warm:
+        key, after = table.warm_key(change.slot.pool, change.slot.training_job), change.committed
+        unchanged = (
+            expressions.job_unchanged(change.before.version)
+            if change.before
+            else expressions.is_new()
+        )
+        yield put(name, key, write(after), unchanged) if after else delete(name, key, unchanged)
+    for record in records_of(warm, history):
+        yield put(name, (table.ended_partition(record.day), record.position), use_item(record))
+
+
 def _ledger_actions(
     name: str,
     uses: Mapping[str, PoolChange],
     items: Sequence[ChangedItems],
     nodes: Sequence[ChangedNode],
+    warm: Sequence[WarmChange],
 ) -> Iterator[Action]:
     """Yield the changes of the ledgers of the pools whose use or whose partitions change: a job's
     copy there changes with each change of the job."""
@@ -199,9 +224,15 @@ def _ledger_actions(
     for node in nodes:
         if node.mark:
             marks[node.pool] += node.mark
+    for slot in warm:
+        before, after = slot.before, slot.committed
+        marks[slot.slot.pool] += (warm_mark(after) if after else 0) - (
+            warm_mark(before) if before else 0
+        )
     noted = {*marks, *on_nodes}
     written = [*(changed.job for changed in items), *((n.starts, n.deleted) for n in nodes)]
-    activity = activity_of(written) if noted else ""
+    slots = [(slot.slot.training_job, slot.slot.version) for slot in warm]
+    activity = activity_of([*written, *slots]) if noted else ""
     for pool in sorted({*uses, *noted}):
         use = uses.get(pool, PoolChange())
         expression = ledger_expressions.change_use(

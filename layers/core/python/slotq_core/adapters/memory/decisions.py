@@ -12,10 +12,11 @@ from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.ports.stored import Change, InParts, NodeChange, Part, PartsKind
+from slotq_core.ports.stored import Change, InParts, NodeChange, Part, PartsKind, WarmChange
 from slotq_core.storage import stored_request
 from slotq_core.storage.ends import record_of
 from slotq_core.storage.holdings import PoolChange, node_uses, pool_changes
+from slotq_core.storage.warm_changes import records_of, warm_changes
 from slotq_core.storage.yields import yields_in
 
 
@@ -33,6 +34,7 @@ class MemoryDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         group_decisions: int | None = None,
         part: Part | None = None,
         opens_line: bool = True,
@@ -43,7 +45,9 @@ class MemoryDecisions:
             raise Conflict("somebody has decided about a group since")
         if part is not None and not self._may_be(part):
             raise Conflict("the decision is no longer to be finished in this way")
-        uses, on_nodes = pool_changes(changes, seen, nodes), node_uses(changes, nodes)
+        slots = warm_changes(changes, warm)
+        uses, on_nodes = pool_changes(changes, seen, nodes, slots), node_uses(changes, nodes)
+        self._check_slots(slots)
         packed = {c.after.name: stored_request.pack(c.request) for c in changes if c.request}
         for name, use in uses.items():
             self._check(name, use)
@@ -54,6 +58,7 @@ class MemoryDecisions:
         for name, use in uses.items():
             if use.raises_version:
                 self._state.raise_version(name, use.gained)
+        self._change_slots(slots)
         if part is not None:
             self._state.in_parts = None if part.closes else part.of
         self._state.group_decisions += group_decisions is not None or bool(part and part.closes)
@@ -78,6 +83,7 @@ class MemoryDecisions:
         *,
         seen: Mapping[str, int] | None = None,
         nodes: Sequence[NodeChange] = (),
+        warm: Sequence[WarmChange] = (),
         part: Part | None = None,
     ) -> int:
         return min(len(changes), self._most_changes)
@@ -109,6 +115,22 @@ class MemoryDecisions:
         free = room - ledger.used - use.gained
         if any(free[resource] < 0 for resource in use.admitted):
             raise Conflict(f"pool {name} has no room for that")
+
+    def _check_slots(self, changes: Sequence[WarmChange]) -> None:
+        for change in changes:
+            kept = self._state.warm.get((change.slot.pool, change.slot.training_job))
+            if (kept and kept.version) != (change.before and change.before.version):
+                raise Conflict(f"the warm slot of {change.slot.training_job} has changed since")
+
+    def _change_slots(self, changes: Sequence[WarmChange]) -> None:
+        for change in changes:
+            key = change.slot.pool, change.slot.training_job
+            if (after := change.committed) is None:
+                del self._state.warm[key]
+            else:
+                self._state.warm[key] = after
+        for record in records_of(changes, self._state.history):
+            self._usage.keep(record)
 
     def _apply(self, change: Change) -> Job:
         name, began = change.after.name, change.after.attempt

@@ -17,7 +17,7 @@ from slotq_core.model.callers import opener_mark
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, WarmSlot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields
@@ -124,6 +124,8 @@ class State:
     """By training job: the job, or the node (`owner_of_node`)."""
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
     """By pool and name."""
+    warm: dict[tuple[str, str], WarmSlot] = field(default_factory=dict)
+    """By pool and training job."""
     ended: list[str] = field(default_factory=list)
     """Ended jobs whose records are not yet marked for expiry."""
     index: Index = field(default_factory=Index)

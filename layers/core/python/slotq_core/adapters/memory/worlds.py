@@ -13,7 +13,7 @@ from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields, last_yields
@@ -21,6 +21,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import MOST_AHEAD, Ahead, Ledger, World
 from slotq_core.storage.ends import end_of
 from slotq_core.storage.order_keys import order_key
+from slotq_core.storage.scheduled import scheduled
 from slotq_core.storage.snapshots import (
     FIRST_JOBS,
     MAX_DUE,
@@ -86,8 +87,12 @@ class MemoryWorlds:
         )
 
     @one_at_a_time
-    def pools(self, _: int) -> list[tuple[Pool, Ledger]]:
-        return [(pool, self._state.ledgers[pool.name]) for pool in self._state.pools_now()]
+    def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
+        warm = self._warm_here()
+        return [
+            (pool, replace(self._state.ledgers[pool.name], warm=_of_pool(warm, pool)))
+            for pool in scheduled(self._state.pools_now(), now)
+        ]
 
     @one_at_a_time
     def nodes(self, _: int) -> list[Node]:
@@ -122,6 +127,10 @@ class MemoryWorlds:
             if job.claim and job.claim.pool in here
         ]
 
+    def _warm_here(self) -> list[WarmSlot]:
+        here = {pool.name for pool in self._state.pools}
+        return [slot for slot in self._state.warm.values() if slot.pool in here]
+
     def _read_on(self, line: str, after: Job | None, count: int | None, seen: set[str]) -> Found:
         """Return the next jobs of a line without the `seen` ones, and how many wait behind them.
         Adds them to `seen`."""
@@ -134,7 +143,7 @@ class MemoryWorlds:
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
         configuration = self._configuration.read()
         snapshot = snapshot_of(
-            self._state.pools_now(),
+            scheduled(self._state.pools_now(), now),
             self._configuration.sharing,
             active,
             waiting,
@@ -144,6 +153,7 @@ class MemoryWorlds:
             yields=self._state.yields.values(),
             groups=self._groups_of((job.group for job in (*active, *waiting, *due)), now).values(),
             nodes=all_nodes(self._state),
+            warm=self._warm_here(),
         )
         return World(
             snapshot=snapshot,
@@ -167,3 +177,7 @@ class MemoryWorlds:
         }
         ended = {name: end for name, end in ends.items() if end is not None}
         return replace(stored.group, ended=ended)
+
+
+def _of_pool(warm: Iterable[WarmSlot], pool: Pool) -> tuple[WarmSlot, ...]:
+    return tuple(slot for slot in warm if slot.pool == pool.name)

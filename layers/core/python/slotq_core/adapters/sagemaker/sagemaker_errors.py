@@ -169,6 +169,34 @@ STOP: tuple[ErrorRow, ...] = (
     ),
 )
 
+RELEASE: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ValidationException",
+        text=r"resource not found",
+        verdict=Verdict.FAIL,
+        source="ValidationException: Requested resource not found",
+    ),
+    ErrorRow(
+        code="ResourceNotFound",
+        verdict=Verdict.FAIL,
+        source="ResourceNotFound: documented for UpdateTrainingJob",
+    ),
+    ErrorRow(
+        code="ValidationException",
+        verdict=Verdict.ALREADY_DONE,
+        source="ValidationException: the warm pool is not Available (reused, terminated, or never "
+        "there). The next look shows which",
+    ),
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: "
+        "sagemaker:UpdateTrainingJob: the intent stays",
+    ),
+    ErrorRow(code=".*", verdict=Verdict.RETRY, source="anything else: the intent stays"),
+)
+
 LOOK: tuple[ErrorRow, ...] = (
     *_ANY_CALL,
     ErrorRow(

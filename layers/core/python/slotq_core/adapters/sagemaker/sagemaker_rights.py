@@ -77,6 +77,9 @@ def refusal(verdict: Verdict, *, code: str, text: str, head: str) -> CallResult:
     return CallResult(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")
 
 
+WARM_QUOTA = "for training warm pool usage"
+"""The name of the quota of warm instances, behind their type."""
+
 _OF_ONE_TYPE = r"(?P<type>\S+) for (?P<spot>spot )?training job usage"
 _OF_ALL_TRAINING = r"(?P<all>(Total )?Number of instances across (all )?training jobs)"
 _SENTENCE = r"service limit '(?:{name})' is (?P<limit>\d{{1,9}}) Instances"

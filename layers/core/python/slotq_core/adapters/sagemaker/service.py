@@ -12,8 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
-from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, LOOK, STOP, ErrorRow, verdict_on
+from slotq_core.adapters.sagemaker.observations import (
+    ODD,
+    TOKEN_TAG,
+    is_interrupted,
+    observation_of,
+    outcome_in,
+)
+from slotq_core.adapters.sagemaker.sagemaker_errors import (
+    CREATE,
+    LOOK,
+    RELEASE,
+    STOP,
+    ErrorRow,
+    verdict_on,
+)
+from slotq_core.adapters.sagemaker.sagemaker_rights import WARM_QUOTA
 from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
@@ -39,6 +53,7 @@ from slotq_core.ports.training import (
     spot_terms,
 )
 from slotq_core.timestamps import to_datetime
+from slotq_core.wire.training.field_paths import instance_count
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
@@ -111,11 +126,15 @@ class SageMakerTraining:
         return self._built
 
     def create(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
-        return self._created(
+        created = self._created(
             attempt.training_job,
             attempt.token,
             lambda: create_request(request, job, attempt, queue=self._queue),
         )
+        refused = created.verdict is Verdict.OTHER_QUOTA and WARM_QUOTA in created.message
+        if refused and attempt.warm_key and attempt.keep_warm:
+            return self._kept_none(request, job, attempt)
+        return created
 
     def create_node(
         self,
@@ -136,6 +155,16 @@ class SageMakerTraining:
                 request, node, launch, instance_type=instance_type, queue=self._queue, tags=tags
             ),
         )
+
+    def _kept_none(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
+        """Repeat a create without keeping the instances, for which the account has no quota."""
+        unkept = replace(attempt, keep_warm=0)
+        created = self._created(
+            attempt.training_job,
+            attempt.token,
+            lambda: create_request(request, job, unkept, queue=self._queue),
+        )
+        return replace(created, kept_none=True)
 
     def _created(
         self, name: str, token: str, request: Callable[[], Mapping[str, Any]]
@@ -216,6 +245,17 @@ class SageMakerTraining:
             return failure.answer(STOP)
         return CallResult(verdict=Verdict.OK)
 
+    def release(self, training_job: str) -> CallResult:
+        wanted = {
+            "TrainingJobName": training_job,
+            "ResourceConfig": {"KeepAlivePeriodInSeconds": 0},
+        }
+        try:
+            self._ask("update_training_job", lambda: wanted)
+        except _Failure as failure:
+            return failure.answer(RELEASE)
+        return CallResult(verdict=Verdict.OK)
+
     def describe(self, training_job: str) -> Observation | None:
         try:
             found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
@@ -246,6 +286,7 @@ class SageMakerTraining:
             "MaxResults": _PAGE,
         }
         names: set[str] = set()
+        interrupted: set[str] = set()
         while self._clock.now() - began <= LONGEST_LISTING:
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
@@ -254,10 +295,14 @@ class SageMakerTraining:
             for summary in page.get("TrainingJobSummaries", ()):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     names.add(summary["TrainingJobName"])
+                    if is_interrupted(summary):
+                        interrupted.add(summary["TrainingJobName"])
             if not (token := page.get("NextToken")):
-                return LiveTrainingJobs(names=frozenset(names))
+                return LiveTrainingJobs(names=frozenset(names), interrupted=frozenset(interrupted))
             asked["NextToken"] = token
-        return LiveTrainingJobs(names=frozenset(names), complete=False)
+        return LiveTrainingJobs(
+            names=frozenset(names), interrupted=frozenset(interrupted), complete=False
+        )
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
@@ -303,8 +348,12 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         ]
     else:
         resources["InstanceType"] = attempt.instance_type
-    if attempt.capacity_kind is CapacityKind.SPOT:
+        if resources.pop("InstancePreferences", None):  # SageMaker has no choice left.
+            resources["InstanceCount"] = instance_count(request)
+    if attempt.warm_key or attempt.capacity_kind is CapacityKind.SPOT:
         resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
+    if attempt.warm_key and attempt.keep_warm >= 1000:
+        resources["KeepAlivePeriodInSeconds"] = attempt.keep_warm // 1000
     ownership = {
         JOB_TAG: job.name,
         ATTEMPT_TAG: str(attempt.number),

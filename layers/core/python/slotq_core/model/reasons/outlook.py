@@ -253,12 +253,12 @@ class WouldNotHelp(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfAnotherProject(Spared):
-    """Jobs of other projects on a node that projects share."""
+    """Jobs of other projects on a node that projects share. Only single jobs take GPUs back."""
 
     code: ClassVar[str] = "other_project_on_node"
 
     def _because(self) -> str:
-        return "of another project, and a job on a node is evicted only for its own"
+        return "of another project, and a gang takes no GPUs of nodes that projects share"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -394,6 +394,7 @@ class TimeCause(StrEnum):
     LEARNED_LIMIT = "learned_limit"
     RESERVE_AFTER = "reserve_after"
     TIME_SLICE = "time_slice"
+    HOURS = "hours"
 
 
 _HAPPENS = {
@@ -407,6 +408,7 @@ _HAPPENS = {
     TimeCause.LEARNED_LIMIT: "pool {pool} is used in full again",
     TimeCause.RESERVE_AFTER: "pool {pool} drains for it",
     TimeCause.TIME_SLICE: "a time slice in pool {pool} ends",
+    TimeCause.HOURS: "pool {pool} changes its size",
 }
 
 

@@ -7,5 +7,7 @@ suspends         asks scripts to release their slots, and decides when a grace i
 pool_lessons     updates a pool's health from an outcome
 rights_report    reports missing rights to operators
 start_requests   the request that an attempt starts with, under its project's rules
+warm_slots       releases and follows warm instances
+warm_report      pools whose instances SageMaker does not keep warm
 gang_starts      environment variables for the members of a gang
 """

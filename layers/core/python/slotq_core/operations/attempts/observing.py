@@ -22,7 +22,7 @@ from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.attempt_changes import AttemptChanges, Outcome, Wanted
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.interruptions import interrupted, resumed
+from slotq_core.policy.lifecycle.interruptions import interrupted, resumed, with_unseen
 from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
@@ -193,7 +193,10 @@ class Observing:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            begun = self._with_lost_stop(_as_begun(job, seen, at), news)
+            by_itself = seen.phase is not Phase.STOPPED and not seen.max_wait
+            begun = _as_begun(job, seen, at)
+            begun = with_unseen(begun, seen.trained, at, by_itself=by_itself)
+            begun = self._with_lost_stop(begun, news)
             ending = _ending(seen, job.attempt)
             return self.end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if job.attempt.interrupted_since is not None:
@@ -220,13 +223,21 @@ class Observing:
             return Change(before=job, after=replace(job, attempt=attempt))
         return self.created(job, seen.checkpoints)
 
-    def created(self, job: Job, checkpoints: str = "") -> Change | None:
-        """The confirmation of a create, with the place of the checkpoints; None: it is there."""
+    def created(
+        self, job: Job, checkpoints: str = "", *, warm_key: str = "", kept_none: bool = False
+    ) -> Change | None:
+        """The confirmation of a create, with the place of the checkpoints, the key of its instances
+        and whether they will not be kept; None: it is there."""
         assert job.attempt is not None
         if job.attempt.created:
             return None
-        place = checkpoints or job.attempt.checkpoints
-        attempt = replace(job.attempt, created=True, checkpoints=place)
+        attempt = replace(
+            job.attempt,
+            created=True,
+            checkpoints=checkpoints or job.attempt.checkpoints,
+            warm_key=warm_key or job.attempt.warm_key,
+            keep_warm=0 if kept_none else job.attempt.keep_warm,
+        )
         return Change(before=job, after=replace(job, attempt=attempt))
 
     def _with_lost_stop(self, job: Job, news: _News) -> Job:

@@ -73,6 +73,11 @@ class Lessons:
         """Record that a node got its instance."""
         return self._of_pool(pool, after_a_start)
 
+    def of_no_warm_quota(self, pool: str) -> bool:
+        """Record that the account has no quota for warm instances of the pool's type."""
+        now = self._clock.now()
+        return self._of_pool(pool, lambda health: replace(health, warm_refused_at=now))
+
     def of_missing_instances(self, pool: str, message: str) -> bool:
         """Record that SageMaker had no instance for a node in time."""
         now, known = self._clock.now(), _Known(self._health)

@@ -1,5 +1,5 @@
-"""Warn of a configuration that cannot work: notifications without a notifier, and scheduler
-settings that give jobs up too soon.
+"""Warn of a configuration that cannot work: notifications without a notifier, instances that are to
+stay warm for too long, and scheduler settings that give jobs up too soon.
 
 FLARE's advice on the scheduler: all attempts together, at the shortest interval, should last a
 little longer than the longest job. Else a waiting job may be given up although the job ahead of it
@@ -17,6 +17,7 @@ from slotq_core.model.sharing import SchedulerSettings, Settings
 from slotq_core.notices.places import is_loopback
 from slotq_core.policy.lifecycle.start_attempts import interval, lasts
 from slotq_core.timestamps import lasting
+from slotq_core.wire.pool_definition import LONG_WARM
 from slotq_core.wire.training.field_paths import MISSING, value_at
 
 
@@ -42,6 +43,17 @@ def notification_warnings(settings: Settings, mode: NotificationMode) -> list[st
             "(docs/notifications.md)"
         )
     ]
+
+
+def warm_warnings(settings: Settings) -> Iterator[str]:
+    """Yield a warning for each pool that keeps instances warm for longer than SageMaker's guide
+    says is possible."""
+    for pool in settings.pools:
+        if pool.keep_warm is not None and pool.keep_warm > LONG_WARM:
+            yield (
+                f"pool {pool.name}: keep_warm is {lasting(pool.keep_warm)}, and SageMaker's guide "
+                f"knows {lasting(LONG_WARM)} at most, although its API takes more"
+            )
 
 
 _MAX_RUNTIME = "StoppingCondition.MaxRuntimeInSeconds"

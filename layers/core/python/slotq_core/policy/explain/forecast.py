@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.model.demand import Demand
@@ -133,6 +134,8 @@ class Question:
 def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outlook:
     missing = room.missing(job)
     known = known_times(job, entered(job, state.yields), room, rules.slices)
+    if room.closing is not None:
+        known.append((outlook.TimeCause.HOURS, room.closing.next_chance(job)))
     times = {(cause, at) for cause, at in known if at is not None and at > state.now}
     return Outlook(
         rooms=(_room(state, job, room, missing),),
@@ -218,7 +221,9 @@ def _spared(
             if (shown := nodes.stand_ins.of((at.pool, at.name)))
         }
         causes = (cause for cause in causes if cause[0].name not in ours)
-        on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own))
+        another = partial(_in_another, state, job, room=room, missing=missing)
+        in_another = None if job.group in state.gangs else another
+        on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own, in_another))
     found = (*_by_cause(state, room, causes), *on_nodes)
     named = (spared for spared in found if spared.jobs)  # A node without jobs is free for all.
     yield from sorted(named, key=lambda spared: (-spared.slots, spared.code, spared.jobs))

@@ -14,13 +14,14 @@ from slotq_core.policy.lifecycle.missing_rights import no_eviction_until
 from slotq_core.policy.lifecycle.retry import gives_up_at
 from slotq_core.policy.lifecycle.stall import stalls_at
 from slotq_core.policy.lifecycle.suspend import graces_end
+from slotq_core.policy.lifecycle.warm_slots import kept_until
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
 def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
-    """When (ms) the next back-off, start time-out, stall, demotion, end of a grace, turn of a
-    budget or hour of past use is due; None: nothing is due."""
+    """When (ms) the next back-off, start time-out, stall, demotion, end of a grace, change of a
+    pool's size, turn of a budget or hour of past use is due; None: nothing is due."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
     timers += [
         at for at, _ in (*gives_up_at(snapshot), *stalls_at(snapshot), *demotes_at(snapshot))
@@ -33,6 +34,12 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
         from slotq_core.policy.state.nodes.node_ends import nodes_end
 
         timers += nodes_end(snapshot, now)
+    if any(pool.schedule for pool in snapshot.pools):
+        from slotq_core.policy.lifecycle.closing import closing_times
+
+        timers += closing_times(snapshot, now)
+    if snapshot.warm:
+        timers += kept_until(snapshot, now)
     for pool in snapshot.pools:
         for failed in pool.health.failed_nodes:
             if failed.not_before > now:

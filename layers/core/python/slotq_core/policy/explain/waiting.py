@@ -217,7 +217,10 @@ def shut(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
     """The reason if each of these rooms is unavailable, or lacks a right that the job needs."""
     if any(_is_well(job, room) for room in rooms):
         return None
-    return _unwell(job, rooms[0]) if rooms[0].unavailable else _lacking(job, rooms[0])
+    room = rooms[0]
+    if room.unavailable:
+        return _unwell(job, room)
+    return _too_late(job, room) or _lacking(job, room)
 
 
 def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
@@ -227,7 +230,26 @@ def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
 
 
 def _is_well(job: Job, room: PoolRoom) -> bool:
-    return not room.unavailable and not room.rights.keeps_out(job)
+    return not (room.unavailable or room.rights.keeps_out(job) or _too_late(job, room))
+
+
+def _too_late(job: Job, room: PoolRoom) -> Reason | None:
+    """The reason of a job that would not have ended when its pool closes."""
+    closing = room.closing
+    if closing is None or not closing.keeps_out([job], job.demand.slots):
+        return None
+    return closing.why(job)
+
+
+def by_hours(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
+    """The reason of a job that only pools could hold which offer too few slots at this hour."""
+    found = [room for room in rooms if room.closing and job.demand.within(room.pool.capacity)]
+    return shut(job, found) or _hours(job, found[0]) if found else None
+
+
+def _hours(job: Job, room: PoolRoom) -> Reason:
+    assert room.closing is not None
+    return room.closing.why(job)
 
 
 def bounds(job: Job, room: PoolRoom, state: PlanState) -> list[Reason]:
@@ -457,6 +479,8 @@ def in_units(accounts: Accounts) -> Callable[[int], float]:
 def _unwell(job: Job, room: PoolRoom) -> Reason:
     if room.pool.state is not PoolState.ACTIVE:
         return reasons.PoolClosed(pool=room.pool.name, state=room.pool.state)
+    if room.closing is not None and room.closing.is_shut:
+        return room.closing.why(job)
     health = room.pool.health
     if room.rests:
         return reasons.PoolBacksOff(

@@ -11,12 +11,13 @@ from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.pools import OnStall, Pool, gpus_of
+from slotq_core.model.pools import OnStall, Pool, WarmSlot, gpus_of
 from slotq_core.model.reasons.stalled import Stalled
 from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
 from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
 from slotq_core.policy.lifecycle.suspend import with_grace
+from slotq_core.policy.lifecycle.warm_slots import kept_for, released, taken
 from slotq_core.policy.plan import Decision
 from slotq_core.usage.attempt_use import charged_to
 
@@ -34,17 +35,17 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             changed = [(job, after)]
         case plan.TryLater(changed=changed):
             pass
-        case plan.RollBack() | plan.EndGroup():
+        case plan.RollBack() | plan.EndGroup() | plan.Close():
             changed = _stopped_together(decision, now)
         case plan.Start() | plan.StartGang():
             starts = decision.starts if isinstance(decision, plan.StartGang) else (decision,)
             changed = [_start(start, pools, now) for start in starts]
         case plan.DropClaim(job=job):
             changed = [(job, copied(job, claim=None))]
-        case plan.StartNode(job=job, claim=claim, along=along):
-            changed = _owed(job, claim, along)
-        case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
-            owed = _owed(job, claim, along)
+        case plan.StartNode() | plan.Release():
+            changed = _owed(decision)
+        case plan.Evict(beneficiary=job, victims=victims, cause=cause):
+            owed = _owed(decision)
             gains = beneficiary_of(job)
             gone = [
                 (victim, evicted(victim, job.name, now, cause=cause, gains=gains))
@@ -57,16 +58,40 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
     return tuple((before, with_grace(before, after, pools)) for before, after in changed)
 
 
-def _owed(job: Job, claim: Claim, along: Iterable[tuple[Job, Claim]]) -> list[Step]:
+WarmStep = tuple[WarmSlot, WarmSlot]
+"""A warm slot before and after."""
+
+
+def warm_steps(decision: Decision, now: int) -> tuple[WarmStep, ...]:
+    """The warm slots that a decision at `now` (ms) changes."""
+    match decision:
+        case plan.Start(warm=slot, job=job) if slot is not None:
+            name = names.training_job_name(job.name, job.attempts + 1)
+            return ((slot, taken(slot, name, now)),)
+        case plan.StartGang(starts=starts):
+            return tuple(step for start in starts for step in warm_steps(start, now))
+        case plan.Release(slots=slots):
+            return tuple((slot, released(slot, job, now)) for slot, job in slots)
+    return ()
+
+
+def _owed(decision: plan.StartNode | plan.Release | plan.Evict) -> list[Step]:
     """The job and the other members of its gang with their claims."""
-    return [(member, copied(member, claim=owed)) for member, owed in ((job, claim), *along)]
+    job = decision.beneficiary if isinstance(decision, plan.Evict) else decision.job
+    first = [(job, decision.claim)] if job is not None else []
+    return [(member, copied(member, claim=owed)) for member, owed in (*first, *decision.along)]
 
 
-def _stopped_together(decision: plan.RollBack | plan.EndGroup, now: int) -> Iterable[Step]:
-    """The members of a gang that stop, to wait again or for good."""
+def _stopped_together(
+    decision: plan.RollBack | plan.EndGroup | plan.Close, now: int
+) -> Iterable[Step]:
+    """The members of a gang that stop, to wait again or for good, and the jobs of a pool that
+    closes."""
     for job in decision.jobs:
         if isinstance(decision, plan.RollBack):
             yield job, evicted(job, decision.group, now)
+        elif isinstance(decision, plan.Close):
+            yield job, evicted(job, decision.pool, now, cause=StopCause.CLOSED)
         else:
             yield job, ended_with_group(job, decision.why, now)
 
@@ -80,6 +105,10 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys(start.pool for start in starts))
         case plan.DropClaim(job=job):
             return _pools_of(job, job.claim.pool) if job.claim else ()
+        case plan.Release(slots=slots, job=job, claim=claim, along=along):
+            own = _pools_of(job, claim.pool) if job and claim else ()
+            others = (owed_claim.pool for _, owed_claim in along)
+            return tuple(dict.fromkeys((*(slot.pool for slot, _ in slots), *own, *others)))
         case plan.StartNode(pool=pool, along=along):
             return tuple(dict.fromkeys((pool, *(owed_claim.pool for _, owed_claim in along))))
         case plan.Move(moved=going, claim=claim):
@@ -103,6 +132,10 @@ def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
     job = start.classed or start.job
     parts = tuple(pools[pool].instance_type for pool, _ in job.parts)
     after = started(job, pools[start.pool], now, instance_types=parts)
+    if start.beside_warm and after.attempt is not None:
+        warm_from = start.warm.training_job if start.warm else ""
+        attempt = copied(after.attempt, beside_warm=True, warm_from=warm_from)
+        after = copied(after, attempt=attempt)
     if start.node is None or after.attempt is None:
         return start.job, after
     attempt = copied(
@@ -121,6 +154,7 @@ def started(job: Job, pool: Pool, now: int, *, instance_types: tuple[str, ...] =
     """The job with its slots and the durable intent to create the next training job.
     `instance_types`: those of its parts."""
     number = job.attempts + 1
+    warm_key, keep_warm = kept_for(job, pool, now)
     attempt = Attempt(
         number=number,
         training_job=names.training_job_name(job.name, number),
@@ -129,6 +163,8 @@ def started(job: Job, pool: Pool, now: int, *, instance_types: tuple[str, ...] =
         instance_type=pool.instance_type,
         capacity_kind=pool.capacity_kind,
         spot_wait=pool.spot_wait,
+        warm_key=warm_key,
+        keep_warm=keep_warm,
         admitted_at=now,
         waiting_since=job.changed_at,
         instance_types=instance_types,
@@ -179,8 +215,8 @@ def evicted(
     gains: Beneficiary | None = None,
 ) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
-    the beneficiary, or the victim's own gang after a rollback, which has no beneficiary
-    (`gains`)."""
+    the beneficiary, or the victim's own gang after a rollback or its pool at the end of a window,
+    which have no beneficiary (`gains`)."""
     order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
     return _stopping(victim, order, stopped_for(order), evictions=victim.evictions + 1)
 

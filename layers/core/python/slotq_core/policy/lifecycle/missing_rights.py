@@ -161,6 +161,8 @@ def is_of_the_job(quota: ServiceQuota | None, attempt: Attempt) -> bool:
     quota, so the caller's verdict applies."""
     if quota is None or quota.all_training:
         return False
+    if attempt.beside_warm:
+        return True  # Warm instances count in the quota, until SageMaker lets them go.
     other_kind = quota.capacity_kind is not attempt.capacity_kind
     return other_kind or quota.instance_type not in _types(attempt)
 

@@ -5,6 +5,7 @@ decided       the decisions and reasons so far
 journal       one undo log: checkpoint and rollback
 eligibility   where a job may start at all
 pool_room     what of a pool is free, coming free and held
+warm_room     instances that stay warm: idle, given, and being released
 pool_jobs     who runs in a pool, and who may be evicted there
 running_jobs  the same in all pools; gangs stop together
 candidates    who may be evicted, and in which order

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import Pool, PoolState, WarmSlot
 from slotq_core.model.reasons.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
@@ -24,6 +25,10 @@ from slotq_core.policy.state.claims import Claims, Entitlement, kept
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
+
+if TYPE_CHECKING:  # Most queues have neither, and no cold start should pay for them.
+    from slotq_core.policy.lifecycle.closing import Closing
+    from slotq_core.policy.state.warm_room import WarmRoom
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +50,13 @@ class Drain:
         return self.project if self.beyond_share else ""
 
 
+def _held(active: Sequence[Job], warm: WarmRoom | None) -> tuple[Demand, Demand]:
+    """What is not free, and the part of it that comes free."""
+    used = Demand.total([job.demand for job in active])
+    coming = Demand.total([job.demand for job in active if job.state is JobState.STOPPING])
+    return (used, coming) if warm is None else (used + warm.held, coming + warm.coming)
+
+
 class PoolRoom:
     """One pool during one plan. Amounts exclude the slots given to earlier jobs."""
 
@@ -58,17 +70,16 @@ class PoolRoom:
         entitled: Entitlement,
         now: int,
         journal: Journal,
+        warm: WarmRoom | None = None,
     ) -> None:
-        """`active` and `claimants`: of this pool. `running`: of all pools. `now`: in ms."""
-        used = Demand.total([job.demand for job in active])
-        stopping = [job.demand for job in active if job.state is JobState.STOPPING]
+        """`active`, `claimants` and `warm`: of this pool. `running`: of all pools. `now`: in ms."""
+        used, self.coming = _held(active, warm)
+        self.warm = warm
         self._running, self._journal = running, journal
-        self.pool = pool
+        self.pool, self.size = pool, pool.size(now)
         self.jobs: PoolJobs = running.pools[pool.name]
-        self.size = pool.size(now)
         self.free = self.size - used
         """Capacity not given; negative if the pool shrank below its use."""
-        self.coming = Demand.total(stopping)
         self.both = self.free + self.coming
         """Free plus coming capacity; most jobs are turned away by this amount."""
         self.free_now = self.free
@@ -88,10 +99,11 @@ class PoolRoom:
         self.probed_until = probes_until(prober) if prober else None
         """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
-        health = pool.health
+        self.closing = _closing(pool, active, now)
+        """What the pool's hours keep out; None: its size does not change with time."""
         times = {
-            TimeCause.POOL_BACKOFF: health.not_before,
-            TimeCause.LEARNED_LIMIT: health.learned_until,
+            TimeCause.POOL_BACKOFF: pool.health.not_before,
+            TimeCause.LEARNED_LIMIT: pool.health.learned_until,
             TimeCause.PROBE: self.probed_until,
         }
         self.times = [(cause, at) for cause, at in times.items() if at is not None]
@@ -121,15 +133,27 @@ class PoolRoom:
 
     @property
     def unavailable(self) -> bool:
+        if self.closing is not None and self.closing.is_shut:
+            return True
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
+
+    def waits_for_release(self, job: Job) -> bool:
+        """Whether warm instances are being released for the job. Until they are gone, it takes no
+        others, which would have to be released, too."""
+        return self.warm is not None and job.name in self.warm.released_for
 
     def give(self, job: Job) -> None:
         """Give the job its slots, which later jobs then lack."""
+        if self.warm is not None:
+            self.warm.give(job)
         self._change(free=NOTHING - job.demand)
         self._running.add(job, self.pool.name)
         self.expect_start(job)
         self.rights.give(job)
         self._journal.record(self.rights.take_back, job)
+        if self.closing is not None:
+            self.closing.give(job)
+            self._journal.record(self.closing.take_back, job)
 
     def expect_start(self, job: Job) -> None:
         """The job starts in this plan, or by a claim in the next one at this moment. After a
@@ -139,8 +163,13 @@ class PoolRoom:
 
     def hold(self, job: Job) -> None:
         """Hold the job's demand against later jobs: free capacity first, then coming slots."""
+        # It waits for what is being released for it in any case.
+        owed = self.warm.released_for.get(job.name, NOTHING) if self.warm else NOTHING
         taken = Demand(
-            {name: max(0, min(amount, self.free[name])) for name, amount in job.demand.items()}
+            {
+                name: max(0, min(amount - owed[name], self.free[name]))
+                for name, amount in job.demand.items()
+            }
         )
         if taken and not self.holder:
             self._journal.set(self, "holder", job.name)
@@ -167,7 +196,12 @@ class PoolRoom:
         was_placed = victim.name in self.jobs.placed
         self._running.remove(victim, self.pool.name)
         if was_placed:
+            if self.warm is not None:
+                self.warm.give(victim, -1)
             self._change(free=victim.demand)
+            if self.closing is not None:
+                self.closing.take_back(victim)
+                self._journal.record(self.closing.give, victim)
         else:
             self._change(coming=victim.demand)
 
@@ -190,12 +224,21 @@ class PoolRoom:
         self.free, self.coming, self.both = free, coming, both
 
 
+def _closing(pool: Pool, active: Sequence[Job], now: int) -> Closing | None:
+    if not pool.schedule:
+        return None
+    from slotq_core.policy.lifecycle.closing import Closing
+
+    return Closing(pool, active, now)
+
+
 def rooms_of(
     snapshot: Snapshot, running: RunningJobs, entitled: Entitlement, now: int, journal: Journal
 ) -> dict[str, PoolRoom]:
     """A new working state for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
+    warm = _warm_rooms(snapshot, now, journal) if snapshot.warm else {}
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
@@ -213,6 +256,21 @@ def rooms_of(
             entitled=entitled,
             now=now,
             journal=journal,
+            warm=warm.get(pool.name),
         )
         for pool in snapshot.pools
+    }
+
+
+def _warm_rooms(snapshot: Snapshot, now: int, journal: Journal) -> dict[str, WarmRoom]:
+    # Most queues have no warm instances, and no cold start should pay for them.
+    from slotq_core.policy.state.warm_room import WarmRoom
+
+    slots: dict[str, list[WarmSlot]] = {}
+    for slot in snapshot.warm:
+        slots.setdefault(slot.pool, []).append(slot)
+    return {
+        pool.name: WarmRoom(pool, slots[pool.name], now, journal)
+        for pool in snapshot.pools
+        if pool.name in slots
     }

@@ -9,6 +9,7 @@ prospects   a quick test whether a turn can bring anything
 unread      when a line is read of which only a lower bound is known
 blocked     a turn that brought nothing
 revisit     which blocked jobs a turn may have helped
+warm_starts  starts in terms of warm instances, and their releases
 net         restarts without a start that a later turn takes back
 result      the plan of a final state
 """

@@ -7,10 +7,20 @@ from functools import cached_property
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
+from slotq_core.model.snapshot import NO_JOB_KNOWN
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.lines import TRIED_AT_ONCE, Line, by_user
-from slotq_core.policy.plan import Found, Need, Plan, Start, StartNode, TryLater, Unexamined
+from slotq_core.policy.plan import (
+    Found,
+    Need,
+    Plan,
+    Start,
+    StartNode,
+    TryLater,
+    Unexamined,
+    jobs_in,
+)
 from slotq_core.policy.state.groups.concurrency import CONCURRENCY
 from slotq_core.policy.state.groups.gangs import starts_together
 from slotq_core.policy.state.plan_state import PlanState
@@ -30,6 +40,17 @@ def result(steps: Steps, turns: TurnOrder, question: Question) -> Generator[Need
         from slotq_core.policy.state.nodes.node_ends import with_nodes
 
         decided = with_nodes(decided, state.nodes, state.rooms, state.now)
+    if state.snapshot.warm:
+        from slotq_core.policy.turn.warm_starts import with_warm_slots
+
+        going = {job.name for decision in decided for job in jobs_in(decision)}
+        behind = state.snapshot.behind
+        left = [
+            job
+            for name, job in state.waiting.items()
+            if not (name in going or name in state.held_in) and behind.get(name) != NO_JOB_KNOWN
+        ]
+        decided = with_warm_slots(decided, state.rooms, left, state.now)
     for head in sorted(turns.blocked.everyone()) if state.snapshot.scheduler else ():
         tried = state.decided.decisions.get(head.job.name)
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:

@@ -255,6 +255,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         **{key: getattr(section, key) for key in SWITCHES},
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
         "nodes": _nodes(section.nodes) if section.nodes else None,
+        "windows": [*section.windows],
     }
 
 

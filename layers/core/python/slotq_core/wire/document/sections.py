@@ -42,6 +42,7 @@ from slotq_core.wire.document.values import (
     UserLimits,
     Value,
     Weight,
+    Windows,
 )
 from slotq_core.wire.nodes.node_rules import NodeShare, switched
 
@@ -116,6 +117,8 @@ class PoolSection(Section):
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
     spot_wait: Duration = 0
+    keep_warm: Duration | None = None
+    """How long instances stay warm for the next job."""
     suspend_grace: Grace = 0
     stall_after: Period | None = None
     on_stall: OnStall = OnStall.WARN
@@ -127,6 +130,8 @@ class PoolSection(Section):
     count_foreign: Flag = False
     checkpoints: CheckpointRule = CheckpointRule.WARN
     """The treatment of a preemptible job without checkpoints."""
+    windows: Windows = ()
+    """When the pool is open; empty: always."""
     nodes: Annotated[
         NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None

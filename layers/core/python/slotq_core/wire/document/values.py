@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
+from slotq_core.errors import InvalidRequest
 from slotq_core.gpu_amounts import MOST as MOST_GPUS
 from slotq_core.gpu_amounts import RULE, Gpus, gpus_number, read_gpus
 from slotq_core.model.callers import fits_everybody
@@ -286,6 +287,38 @@ Grace = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"type": "boolean"}]}),
 ]
 """As `Duration`, or a switch: true is `GRACE`."""
+
+
+def _windows(value: object) -> object:
+    """Read opening hours; return them as a pool keeps them. Raises ValueError."""
+    if value in (None, [], ()):
+        return ()
+    from slotq_core.wire.capacity.opening_hours import defined  # Few pools have hours.
+
+    try:
+        return defined("", value)
+    except InvalidRequest as error:
+        raise ValueError(error.message.removeprefix("pool '': ")) from None
+
+
+_WINDOW = {
+    "type": "object",
+    "properties": {
+        "days": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        "from": {"type": "string"},
+        "to": {"type": "string"},
+        "zone": {"type": "string"},
+    },
+    "required": ["days", "from", "to", "zone"],
+    "additionalProperties": False,
+}
+Windows = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_windows),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, _WINDOW]}}),
+]
+"""When a pool is open (`wire.capacity.opening_hours`)."""
+
 HalfLife = Annotated[
     int, BeforeValidator(_half_life), _time(minimum=DAY // 1000, maximum=90 * DAY // 1000)
 ]

@@ -3,6 +3,7 @@
 training_request  faults of a request, by the structure of SageMaker's API
 training_fields   that structure, generated from botocore's model
 field_paths       fields by path
+warm_keys         what jobs must have in common to use warm instances
 field_rules       SageMaker's rules between fields
 image_patterns    images, and patterns of them
 place_patterns    the places that SageMaker writes to, and patterns of them

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
+from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
+from slotq_core.timestamps import iso
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
@@ -59,6 +63,8 @@ class PoolHealthView(BaseModel):
     """SageMaker's last message about its capacity."""
     missing_rights: list[MissingRightView] = Field(default=[])
     """Rights that the queue or an execution role lacks in the pool."""
+    warm_refused_at: str | None = None
+    """When SageMaker last kept no instances warm, for want of a quota."""
     failed_nodes: list[FailedNodesView] = Field(default=[])
     """Images that could not run a node's agent in the pool."""
 
@@ -106,6 +112,9 @@ class PoolSettingsView(BaseModel):
     """How the instances are bought: `on_demand`, or `spot`."""
     spot_wait: int = 0
     """How long a job of a spot pool may wait for instances beyond its longest runtime."""
+    keep_warm: int | None = None
+    """How long instances stay warm for the next job when a job ends, at most; None: as long as the
+    job's own request says."""
     suspend_grace: int = 0
     """How long a script is asked to release its slots before the job is stopped."""
     stall_after: int | None = None
@@ -133,6 +142,36 @@ class PoolSettingsView(BaseModel):
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
     nodes: NodeRulesView | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
+    windows: list[str] = Field(default=[])
+    """When the pool is open; empty: always."""
+
+
+class HoursView(BaseModel):
+    """What a pool's hours say now."""
+
+    slots: int
+    """How many slots the pool offers now."""
+    cause: str
+    """Why it offers no more: `open`, or `window`: its opening hours are over."""
+    changes_at: str | None = None
+    """When the number changes next; None: not known."""
+    then: int | None = None
+    """How many slots it offers from then on."""
+    moment: str = ""
+    """When slots come, or are gone for everybody, in the words of the pool's hours. Before they are
+    gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
+
+
+class WarmSlotView(BaseModel):
+    """Instances of an ended attempt that SageMaker keeps. Somebody pays for them."""
+
+    slots: int
+    state: str
+    """`idle`: for a job that matches; `releasing`: coming free; `reused`: a training job outside
+    the queue has them."""
+    since: str
+    until: str
+    """When SageMaker lets them go by itself."""
 
 
 class PoolView(BaseModel):
@@ -149,8 +188,12 @@ class PoolView(BaseModel):
     """Used by jobs that start, run or stop."""
     foreign: dict[str, int]
     """Used by training jobs outside the queue, if the pool counts them."""
+    warm: list[WarmSlotView] = Field(default=[])
+    """Instances that stay warm; idle ones are free."""
     settings: PoolSettingsView
     health: PoolHealthView
+    hours: HoursView | None = None
+    """None: the pool is always open."""
 
 
 class PoolsView(BaseModel):
@@ -160,7 +203,14 @@ class PoolsView(BaseModel):
     pools: list[PoolView]
 
 
-def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
+def pool_view(
+    pool: Pool,
+    *,
+    size: Demand,
+    used: Demand,
+    hours: SizeNow | None = None,
+    warm: Iterable[WarmSlot] = (),
+) -> PoolView:
     return view_of(
         pool,
         PoolView,
@@ -168,8 +218,17 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
         size=_amounts(size),
         used=_amounts(used),
         foreign=_amounts(pool.foreign),
+        warm=[_warm_view(slot) for slot in warm if slot.holds],
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
+        hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
+    )
+
+
+def _warm_view(slot: WarmSlot) -> WarmSlotView:
+    state = "reused" if slot.reused_by else "releasing" if slot.releasing else "idle"
+    return WarmSlotView(
+        slots=slot.demand.slots, state=state, since=iso(slot.since), until=iso(slot.until)
     )
 
 

@@ -24,7 +24,7 @@ from slotq_core.adapters.dynamodb.layout.records import Item, Value, write
 from slotq_core.model.jobs import Job
 from slotq_core.ports.stored import Change, NodeChange
 from slotq_core.storage import stored_request
-from slotq_core.storage.ends import expires_at, record_of
+from slotq_core.storage.ends import EndedRecord, expires_at, record_of
 from slotq_core.timestamps import iso
 
 
@@ -172,5 +172,8 @@ def _use_of(change: Change, history: int) -> Items:
     record = record_of(change, history)
     if record is None:
         return {}
-    key = table.ended_partition(record.day), record.position
-    return {key: {**write(record.use), table.EXPIRES_AT: {"N": str(record.expires_at)}}}
+    return {(table.ended_partition(record.day), record.position): use_item(record)}
+
+
+def use_item(record: EndedRecord) -> Item:
+    return {**write(record.use), table.EXPIRES_AT: {"N": str(record.expires_at)}}

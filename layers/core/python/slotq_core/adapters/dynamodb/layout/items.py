@@ -25,7 +25,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, owner_of_node
-from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import InParts, Ledger, PartsKind
 from slotq_core.ports.training import Sighting
@@ -113,6 +113,20 @@ def mark(job: Job) -> int:
 def node_mark(node: Node) -> int:
     """Return the mark of a node's HELD item."""
     return _mark(f"node#{node.name}#{node.generation}")
+
+
+def warm_mark(slot: WarmSlot) -> int:
+    """Return the mark of a WARM item. It changes with each version, as the item does."""
+    return _mark(f"warm#{slot.training_job}#{slot.version}")
+
+
+def warm_of(item: Mapping[str, Value]) -> WarmSlot:
+    """Return the warm slot in a WARM item."""
+    slot = WarmSlot(**read(WarmSlot, item))
+    if table.warm_key(slot.pool, slot.training_job) != (text(item["pk"]), text(item["sk"])):
+        raise ValueError(f"it is of {slot.training_job} in {slot.pool}")
+    counted(item["version"])
+    return slot
 
 
 def _mark(text: str) -> int:

@@ -22,6 +22,7 @@
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
     POOL#<pool>         HELD#node:<node>          the slot of a node, and the node as it started
+    POOL#<pool>         WARM#<training job>       instances that stay warm after this one
     POOL#<pool>         ACTIVE-ON-NODE#<job>      a copy of a job that runs on a node of the pool
     POOL#<pool>         YIELD#<rank>#<project>#<user>
                                                   when a user's job last yielded to a slice there;
@@ -82,6 +83,10 @@ node is ready, of this generation and tenant, and that each `gpu_<index>` (hundr
 transaction that ends it. The pool's partition has the copies of these jobs, and `onNodes` in the
 ledger is the sum of their marks. A load finds the HELD items there, and reads NODES only for pools
 that have such an item. Orders, reports and leases change the NODES item alone.
+
+Warm slots. The transaction that ends an attempt which keeps its instances puts a WARM item. Its
+mark is part of `holders`, and each change of one raises the ledger's version; the ledger counts
+nothing for it.
 
 Jobs that come after others. The submission of such a job requires that each awaited job lives and
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
@@ -166,6 +171,7 @@ ACTIVE_PREFIX = "ACTIVE#"
 CLAIM_PREFIX = "CLAIM#"
 HELD_PREFIX = "HELD#"
 ON_NODE_PREFIX = "ACTIVE-ON-NODE#"
+WARM_PREFIX = "WARM#"
 ANY_ACTIVE = "ACTIVE"
 """The beginning of both keys of active jobs in a pool."""
 YIELD_PREFIX = "YIELD#"
@@ -312,6 +318,10 @@ def node_slot_key(pool: str, node: str) -> Key:
 
 def on_node_key(pool: str, job: str) -> Key:
     return pool_partition(pool), f"{ON_NODE_PREFIX}{job}"
+
+
+def warm_key(pool: str, training_job: str) -> Key:
+    return pool_partition(pool), f"{WARM_PREFIX}{training_job}"
 
 
 def yield_key(pool: str, this: Yielded) -> Key:

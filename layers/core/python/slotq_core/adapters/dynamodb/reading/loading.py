@@ -50,6 +50,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change, Configuration, InParts, Ledger, Poison, World
 from slotq_core.ports.usage import UsageBook
+from slotq_core.storage.scheduled import scheduled
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
 
@@ -248,7 +249,11 @@ class DynamoWorlds:
 
     def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
         capacity = self._capacity(Sieve(), now)
-        return [(pool, capacity.holders[pool.name].ledger) for pool in capacity.pools]
+        holders = capacity.holders
+        return [
+            (pool, replace(holders[pool.name].ledger, warm=holders[pool.name].warm))
+            for pool in capacity.pools
+        ]
 
     def nodes(self, now: int) -> tuple[Node, ...]:
         return self._capacity(Sieve(), now).nodes
@@ -318,7 +323,7 @@ class DynamoWorlds:
             self._note_unmade(awaiting, configured, sieve)
         return _Capacity(
             configuration=configured,
-            pools=tuple(pools),
+            pools=tuple(scheduled(pools, now)),
             holders=holders,
             lost=undecidable,
             awaiting=bool(awaiting),
@@ -368,6 +373,7 @@ def _world(
             yields=capacity.yields,
             groups=groups,
             nodes=capacity.nodes,
+            warm=(slot for holder in capacity.holders.values() for slot in holder.warm),
         ),
         group_decisions=capacity.configuration.group_decisions,
         ledgers={name: holder.ledger for name, holder in capacity.holders.items()},

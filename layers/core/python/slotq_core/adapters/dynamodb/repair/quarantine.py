@@ -42,7 +42,7 @@ READERS: Mapping[str, Callable[[Item], object]] = {
 """Partitions of tasks, and the reader of their items. An unreadable item would delay those behind
 it, or block its name. Nothing else depends on it, so it is set aside."""
 
-_ALONE = frozenset({table.HELD_PREFIX, table.YIELD_PREFIX})
+_ALONE = frozenset({table.HELD_PREFIX, table.YIELD_PREFIX, table.WARM_PREFIX})
 """Items of a pool that nothing else depends on."""
 
 

@@ -162,7 +162,13 @@ def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
         case plan.StartGang(starts=starts) if starts[0].job.name in jobs:
             job, classed = jobs[starts[0].job.name], starts[0].classed
             whole = classed and _as_whole(classed, job)
-            return plan.Start(job=job, pool=job.parts[0][0], classed=whole)
+            beside = any(start.beside_warm for start in starts)
+            return plan.Start(job=job, pool=job.parts[0][0], classed=whole, beside_warm=beside)
+        case plan.Release(job=part, claim=claim) if part and claim and part.name in jobs:
+            job = jobs[part.name]
+            pool, amount = job.parts[0]
+            owed = copied(claim, pool=pool, amount=amount)
+            return copied(decision, job=job, claim=owed, along=())
         case plan.EndBackoff() | plan.GiveUp() | plan.DropClaim() if decision.job.name in jobs:
             return copied(decision, job=jobs[decision.job.name])
         case plan.Stall(job=job, after=after) if job.name in jobs:
@@ -179,6 +185,8 @@ def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
             return plan.TryLater(changed=((job, _as_whole(after, job)),), why=_reason(job, why))
         case plan.Evict():
             return _eviction(decision, jobs)
+        case plan.Close(jobs=closed):
+            decision = copied(decision, jobs=tuple(_once(jobs.get(j.name, j) for j in closed)))
     return decision
 
 

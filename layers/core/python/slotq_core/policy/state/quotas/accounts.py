@@ -117,10 +117,11 @@ class Accounts:
         holders: Snapshot | None = None,
         *,
         nodes: Nodes | None = None,
+        now: int = 0,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
-        limits count them; by default the same. `nodes`: None without any."""
+        limits count them; by default the same. `nodes`: None without any. `now`: in ms."""
         self._journal = journal
         self.shared = nodes.shared if nodes is not None and nodes.shared else None
         """Where projects share nodes, what each job counts: all amounts here are then in parts."""
@@ -161,7 +162,7 @@ class Accounts:
         """By scope."""
         self.users.begin(holders or snapshot)
         if owners:
-            self._open(snapshot, lines, beyond_budget, nodes)
+            self._open(snapshot, lines, beyond_budget, nodes, now)
             if nodes is not None:
                 self._limit_by_own_amounts(holders or snapshot, nodes)
 
@@ -333,6 +334,7 @@ class Accounts:
         lines: Sequence[WaitingLine],
         beyond_budget: AbstractSet[str],
         nodes: Nodes | None,
+        now: int,
     ) -> None:
         """Create the accounts of each scope, with fair shares, held slots and claims."""
         shared = self.shared
@@ -349,7 +351,7 @@ class Accounts:
             shared=shared,
         )
         for scope, chains in self._books.items():
-            chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
+            chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget, now=now))
         for job in snapshot.active:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)

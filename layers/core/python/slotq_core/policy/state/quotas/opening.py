@@ -49,12 +49,14 @@ def opened(
     resources: tuple[str, ...],
     asked: Mapping[tuple[str, str], Demand],
     beyond_budget: AbstractSet[str] = frozenset(),
+    *,
+    now: int = 0,
 ) -> dict[str, Chain]:
-    """By project, the accounts in one scope, with their fair shares and nothing held yet.
-    "Departments divide first; projects divide their department's part." `asked`: see `asked_in`.
-    `beyond_budget`: the projects whose quota is 0 by their budget."""
+    """By project, the accounts in one scope at `now` (ms), with their fair shares and nothing held
+    yet. "Departments divide first; projects divide their department's part." `asked`: see
+    `asked_in`. `beyond_budget`: the projects whose quota is 0 by their budget."""
     total = sum(
-        (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
+        (pool.offers(now) for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
 
     def account(owner: Project | Department, age: int, configured_quota: Demand) -> Account:
@@ -186,7 +188,7 @@ def _coming_back(snapshot: Snapshot) -> Iterator[tuple[Job, str]]:
         if job.claim:
             yield job, job.claim.pool
         elif stop is not None and (
-            stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
+            stop.cause in {StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED}
             or (stop.cause is StopCause.STALLED and job.retries)
         ):
             yield job, job.attempt.pool

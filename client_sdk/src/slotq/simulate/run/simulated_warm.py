@@ -1,0 +1,55 @@
+"""Warm instances on a virtual clock: attempts leave them, jobs start on them, and they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slotq.simulate.run.agenda import Agenda, Due
+from slotq_core.lifecycle import copied
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool, WarmSlot
+from slotq_core.policy.lifecycle.apply import warm_steps
+from slotq_core.policy.lifecycle.warm_slots import left_by
+from slotq_core.policy.plan import Decision
+
+
+class SimulatedWarm:
+    """The warm slots of a run, by training job."""
+
+    def __init__(self, release_times: Mapping[str, int], agenda: Agenda) -> None:
+        """`release_times`: how long it takes until released instances are gone (ms), by pool."""
+        self._release_times, self._agenda = release_times, agenda
+        self._slots: dict[str, WarmSlot] = {}
+
+    def all(self) -> tuple[WarmSlot, ...]:
+        return tuple(self._slots.values())
+
+    def leave(self, job: Job, ended: Attempt) -> None:
+        """Take in the end of an attempt. `job`: as it ran."""
+        if (slot := left_by(job, ended)) is not None:
+            self._slots[slot.training_job] = slot
+            self._agenda.put(slot.until, Due.WARM, slot.training_job)
+
+    def carry_out(self, decision: Decision, now: int) -> None:
+        """Start jobs on warm instances, and release some, as decided."""
+        for _, after in warm_steps(decision, now):
+            if after.taken_by:
+                del self._slots[after.training_job]
+                continue
+            gone = min(after.until, now + self._release_times.get(after.pool, 0))
+            self._slots[after.training_job] = copied(after, until=gone, sent=True)
+            self._agenda.put(gone, Due.WARM, after.training_job)
+
+    def go(self, training_job: str, now: int) -> None:
+        """Let the instances go whose time is over."""
+        slot = self._slots.get(training_job)
+        if slot is not None and slot.until <= now:
+            del self._slots[training_job]
+
+
+def with_warm_key(job: Job, role: str, pools: Iterable[Pool]) -> Job:
+    """The job with its key, where one of its pools keeps instances warm: jobs of one role and size
+    are alike."""
+    kept = any(pool.keep_warm is not None for pool in pools if pool.name in job.pools)
+    return copied(job, warm_key=f"{role}:{job.demand.slots}") if kept and not job.parts else job
