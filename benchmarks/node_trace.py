@@ -1,9 +1,11 @@
 """A trace's jobs on nodes of eight GPUs, beside what no schedule can use more, and whole machines.
 
-Each job's slots are GPUs; jobs with other sizes than 1, 2, 4 and 8 are left out. As parts, a job of
-one GPU asks for a part of 0.1 to 1.0, drawn from a fixed seed. The bound is, at each moment, the
-GPUs that running and waiting jobs ask for, at most all GPUs. `use` is the share of it that runs, up
-to the last submission. Whole: each job takes a machine, first fit.
+Each job's slots are GPUs. Jobs of other sizes than 1, 2, 4 and 8, and those submitted after `DAYS`,
+are left out. As parts, a job of one GPU asks for a part of 0.1 to 1.0, drawn from a fixed seed.
+There are as many machines as the jobs would use on average until the last submission if none
+waited: so in busy hours jobs wait. The bound is, at each moment, the GPUs that running and waiting
+jobs ask for, at most all GPUs. `use` is the share of it that runs, up to the last submission.
+Whole: each job takes a machine, first fit.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -18,11 +22,14 @@ from typing import Any
 
 from benchmarks.schedules import TraceJob, first_fit, percentile, read
 from slotq.simulate import Record, Scenario, simulate
+from slotq_core.gpu_amounts import MOST_PART, WHOLE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Move, Plan
 
 GPUS = 8
-MACHINES = 24
+SIZES = frozenset({1, 2, 4, 8})
+DAYS = 20
+"""How long jobs are submitted. All 125 days of Philly's take hours of CPU."""
 START_SECONDS = 300
 STOP_SECONDS = 10
 
@@ -50,26 +57,42 @@ class Watched:
                 self.moved += len(decision.moved)
 
 
-def measure(path: Path, *, machines: int = MACHINES) -> dict[str, Figures]:
-    jobs = [job for job in read(path) if job.slots in {1, 2, 4, 8}]
+def measure(path: Path) -> dict[str, Figures]:
+    jobs = [job for job in read(path) if job.slots in SIZES and job.submit < DAYS * 86_400]
     rng = random.Random(36)
     wholes = [float(job.slots) for job in jobs]
-    parts = [rng.randint(10, 100) / 100 if job.slots == 1 else float(job.slots) for job in jobs]
-    parts = [part if part <= 0.95 else 1.0 for part in parts]
-    return {
-        "nodes, moves": on_nodes(jobs, wholes, machines, consolidate=True),
-        "nodes, no moves": on_nodes(jobs, wholes, machines, consolidate=False),
-        "whole machines": whole(jobs, machines),
-        "parts, moves": on_nodes(jobs, parts, machines, consolidate=True),
-        "parts, no moves": on_nodes(jobs, parts, machines, consolidate=False),
+    parts = [_part(rng) if job.slots == 1 else float(job.slots) for job in jobs]
+    found = {
+        "GPUs of nodes, moves": on_nodes(jobs, wholes, consolidate=True),
+        "GPUs of nodes, no moves": on_nodes(jobs, wholes, consolidate=False),
+        "parts of GPUs, moves": on_nodes(jobs, parts, consolidate=True),
+        "parts of GPUs, no moves": on_nodes(jobs, parts, consolidate=False),
     }
+    for name, gpus in (("GPUs of nodes", wholes), ("parts of GPUs", parts)):
+        wait = found[f"{name}, moves"]["wait_mean_hours"]
+        found[f"whole machines, as many as for {name}"] = whole(jobs, needed(jobs, gpus))
+        found[f"whole machines, waits as with {name}"] = whole(jobs, least_whole(jobs, wait))
+    return found
 
 
-def on_nodes(
-    jobs: Sequence[TraceJob], gpus: Sequence[float], machines: int, *, consolidate: bool
-) -> Figures:
+def _part(rng: random.Random) -> float:
+    """A part that a job may ask for, or a whole GPU."""
+    part = rng.randint(10, 100) / 100
+    return part if part <= MOST_PART / WHOLE else 1.0
+
+
+def needed(jobs: Sequence[TraceJob], gpus: Sequence[float]) -> int:
+    """The machines that the jobs would use on average until the last submission if none waited."""
+    last = jobs[-1].submit
+    used = sum(
+        amount * min(job.runtime, last - job.submit) for job, amount in zip(jobs, gpus, strict=True)
+    )
+    return ceil(used / (last - jobs[0].submit) / GPUS)
+
+
+def on_nodes(jobs: Sequence[TraceJob], gpus: Sequence[float], *, consolidate: bool) -> Figures:
     """What SlotQ reaches with these GPUs for each job."""
-    began = process_time()
+    began, machines = process_time(), needed(jobs, gpus)
     pool = {
         "name": "p",
         "capacity": machines,
@@ -85,6 +108,7 @@ def on_nodes(
     waits = sorted(runs[job.name][0][0] - job.submit for job in jobs)
     evictions = sum(len(spans) - 1 for spans in runs.values())
     return {
+        "machines": machines,
         "use": _use(jobs, asked, runs, machines),
         "wait_mean_hours": round(fmean(waits) / 3600, 2),
         "wait_p95_hours": round(percentile(waits, 95) / 3600, 2),
@@ -92,6 +116,7 @@ def on_nodes(
         "consolidations": watched.moves,
         "moved": watched.moved,
         "evictions": evictions,
+        "paused_gpu_hours": round(_paused(asked, runs) / 3600, 1),
         "cpu_seconds": round(process_time() - began, 1),
     }
 
@@ -102,10 +127,23 @@ def whole(jobs: Sequence[TraceJob], machines: int) -> Figures:
     outcome = first_fit(alone, machines)
     assert outcome.wait_mean is not None and outcome.wait_p95 is not None
     return {
+        "machines": machines,
         "wait_mean_hours": round(outcome.wait_mean / 3600, 2),
         "wait_p95_hours": round(outcome.wait_p95 / 3600, 2),
         "machine_hours": round(sum(job.runtime for job in jobs) / 3600),
     }
+
+
+def least_whole(jobs: Sequence[TraceJob], wait_mean_hours: float) -> int:
+    """The least number of whole machines with which the jobs wait no longer on average."""
+    least, most = 1, len(jobs)
+    while least < most:
+        machines = (least + most) // 2
+        if whole(jobs, machines)["wait_mean_hours"] <= wait_mean_hours:
+            most = machines
+        else:
+            least = machines + 1
+    return least
 
 
 def _specs(jobs: Sequence[TraceJob], gpus: Sequence[float]) -> Iterator[dict[str, Any]]:
@@ -123,6 +161,15 @@ def _runs(record: Record, name: str) -> Iterator[tuple[float, float]]:
         elif begun is not None:
             yield begun / 1000, at / 1000
             begun = None
+
+
+def _paused(asked: dict[str, float], runs: dict[str, list[tuple[float, float]]]) -> float:
+    """The GPU-seconds for which jobs that had run waited."""
+    return sum(
+        asked[name] * (again - ended)
+        for name, spans in runs.items()
+        for (_, ended), (again, _) in pairwise(spans)
+    )
 
 
 def _use(

@@ -221,6 +221,22 @@ def _trace(versions: Versions) -> Rows:
         yield [schedule, *(_text(figures[name]) for name in names)]
 
 
+def _node_trace(versions: Versions) -> Rows:
+    names = {
+        "machines": "machines",
+        "use": "use",
+        "wait_mean_hours": "mean wait (h)",
+        "wait_p95_hours": "p95 wait (h)",
+        "machine_hours": "machine-hours",
+        "consolidations": "consolidations",
+        "moved": "jobs moved",
+        "paused_gpu_hours": "GPU-hours paused",
+    }
+    yield ["", *names.values()]
+    for way, figures in _now(versions)["nodes in a trace"].items():
+        yield [way, *(_text(figures.get(name)) for name in names)]
+
+
 def _limits(versions: Versions) -> Rows:
     worlds = _now(versions)["limits"]
     yield ["partition", *(f"{world}: peak, late (s)" for world in worlds)]
@@ -288,6 +304,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "plans": ("plans", _plans),
     "start": ("cold start", _start),
     "trace": ("trace", _trace),
+    "nodes in a trace": ("nodes in a trace", _node_trace),
     "limits": ("limits", _limits),
     "rates": ("limits", _rates),
     "sizes": ("limits", _sizes),

@@ -66,6 +66,7 @@ __all__ = [
     "distributed_env",
     "hfai",  # noqa: F822 - made at its first use
     "life_state",
+    "limit_gpu_memory",
     "on_suspend",
     "rendezvous",
     "report",
@@ -1496,6 +1497,29 @@ def report(step: int, of: int | None = None, **metrics: Any) -> None:
     if reports.first is None:
         reports.first = {"step": step, "at": now}
     reports.latest = (step, of, metrics, now)
+
+
+def limit_gpu_memory() -> float | None:
+    """Hold torch and TensorFlow in this process to the job's part of its GPU's memory. Return the
+    part; None: the job has whole GPUs, or MPS holds it.
+
+    Only Pythons that never read the node's own cap need it: `python -E`, `-I`, `-S`. Call it after
+    the imports and before the first use of the GPU. Raises what the framework says if it refuses.
+    """
+    part, memory = os.environ.get("SLOTQ_GPU_FRACTION"), os.environ.get("SLOTQ_GPU_MEMORY")
+    if not part or os.environ.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"):
+        return None  # Under MPS a GPU is as large as the part: a cap would be a part of that.
+    torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
+    if torch is not None:
+        # Not called at once, because the call initialises CUDA, and no fork could use it then.
+        limit = torch.cuda.set_per_process_memory_fraction
+        torch.cuda._lazy_call(partial(limit, float(part)))  # noqa: SLF001 - no public one
+    if tensorflow is not None and memory:
+        config = tensorflow.config
+        for gpu in config.list_physical_devices("GPU"):
+            limits = [config.LogicalDeviceConfiguration(memory_limit=int(memory) >> 20)]
+            config.set_logical_device_configuration(gpu, limits)
+    return float(part)
 
 
 class _LifeState:

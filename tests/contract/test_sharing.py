@@ -19,7 +19,7 @@ from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse
 from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Prescription, Project
-from slotq_core.model.sharing import NO_SHARING, Sharing, Subscription
+from slotq_core.model.sharing import NO_SHARING, FairShare, Sharing, Subscription
 from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.configuring.moving import Mover
 from slotq_core.ports.store import Store
@@ -63,6 +63,7 @@ FULL = Sharing(
     session_roles=(),
     weights=False,
     unchecked=frozenset({Subscription.PROJECT_ABOVE_RUNNING}),
+    fair_share=FairShare(half_life=86_400_000, influence=25),
 )
 
 

@@ -32,6 +32,7 @@ POOLS = (
     "two=2@ml.p4d.24xlarge;nodes=keep:600",
     "four=1@ml.g5.12xlarge;nodes=keep:600",
     "duo=2@ml.g4dn.12xlarge;nodes=keep:600",
+    "full=2@ml.g6.12xlarge;nodes=keep:600;consolidate=true",
     "short=1@ml.p5e.48xlarge;nodes=keep:600",
     "lost=1@ml.p5en.48xlarge;nodes=keep:600",
 )
@@ -69,7 +70,7 @@ TYPES = {
 
 
 def asked(
-    aws: Account, name: str, source: str, pool: str = "one", *, gpus: int = 1, **tags: str
+    aws: Account, name: str, source: str, pool: str = "one", *, gpus: float = 1, **tags: str
 ) -> dict[str, Any]:
     """A job of a script, given as text."""
     made = aws.request(name, source)
@@ -322,4 +323,31 @@ def test_a_gang_of_three_with_two_gpus_each_on_two_nodes(aws: Account) -> None:
         "".join(map(shown, names)),
     )
     assert state("old") == "running"
+    assert instances(aws) == before
+
+
+def test_parts_move_to_another_node_for_a_job_of_a_whole_one(aws: Account) -> None:
+    """The histories of all three jobs say who moved where, and for whom."""
+    queue = QueueClient()
+    for name, gpus in (("half", 0.5), ("quarter", 0.25), ("first", 3), ("second", 3)):
+        submit(aws, name, SLEEPS, "full", gpus=gpus)
+        lines(aws, name)
+    node, other = (queue.jobs.view(name).node for name in ("half", "second"))
+    assert queue.jobs.view("quarter").gpu_ids == queue.jobs.view("half").gpu_ids
+    queue.jobs.cancel("first")
+    until(lambda: state("first") == "cancelled", shown("first"))
+    before = instances(aws)
+    submit(aws, "whole", SLEEPS, "full", gpus=4, priority="5")
+    assert lines(aws, "whole") == ["gpu 0,1,2,3"]
+    moved = ("half", "quarter")
+    until(lambda: [state(name) for name in moved] == ["running"] * 2, "".join(map(shown, moved)))
+    for name in moved:
+        first, second = queue.jobs.view(name).attempts
+        assert (first.node, second.node, *second.gpu_ids) == (node, other, 3)
+        said = " ".join(slotq("history", name).output.split())
+        assert f"full/{node}" in said and f"full/{other}" in said
+        assert "evicted for whole" in said
+    said = " ".join(slotq("history", "whole").output.split())
+    assert f"1 whole full/{node}" in said
+    assert state("second") == "running" and queue.jobs.view("second").attempts_begun == 1
     assert instances(aws) == before

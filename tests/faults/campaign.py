@@ -17,6 +17,7 @@ from tests.contract import dynamodb_local
 from tests.faults import (
     chaos,
     crashes,
+    hours_mutants,
     interleavings,
     mutants,
     node_mutants,
@@ -41,6 +42,7 @@ MUTANTS = (
     *mutants_of_lines.MUTANTS,
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
+    *hours_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

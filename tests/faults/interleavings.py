@@ -445,6 +445,14 @@ def one_runs_on_a_node(world: World) -> None:
     world.submit_for_node("b")
 
 
+def parts_on_two_nodes(world: World) -> None:
+    """Half a GPU of each node is in use when a job comes for which one of the two has to move."""
+    for name, gpus in (("a", 0.5), ("short", 1), ("shorter", 0.5), ("b", 0.5)):
+        world.submit_for_node(name, gpus)
+    world.go(290)
+    world.submit_for_node("large", 2, priority=10)
+
+
 def unseen_ends(*names: str) -> Callable[[World], None]:
     """These jobs have run to their ends, of which no event told; the next tick reconciles."""
 
@@ -1051,6 +1059,19 @@ ALONE: tuple[Case, ...] = (
         ends(a=X, b=C),
         pools=(pool(nodes=NODES),),
         work={"node:p/node-1": Work(stop=5_000), "a": LONG},
+        bound=1,
+        agents=AgentRules(),
+    ),
+    Case(
+        "a_move_to_another_node_beside_a_cancel_and_a_report",
+        parts_on_two_nodes,
+        (A_PASS, a_cancel("b"), A_TICK),
+        ends(a=C, b=X, large=C),
+        pools=(pool(slots=2, nodes=NODES, consolidate=True),),
+        work={
+            **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
+            **{name: Work(runtime=500_000, stop=2_000) for name in "ab"},
+        },
         bound=1,
         agents=AgentRules(),
     ),

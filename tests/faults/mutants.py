@@ -86,6 +86,7 @@ from tests.faults.promises import (
     Broken,
 )
 from tests.faults.scenarios import (
+    completes_in,
     creates_at_most,
     graces_end_in_time,
     lines_are_paid_for,
@@ -447,6 +448,29 @@ def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
         return right(self, known, pool, EVERYBODY, *said)
 
     return patch.object(pool_lessons.Lessons, "_refused", wrong)
+
+
+def _unseen_interruptions_are_running_time() -> AbstractContextManager[Any]:
+    return patch.object(observing, "with_unseen", lambda job, *_, **__: job)
+
+
+def _interruptions_are_running_time() -> AbstractContextManager[Any]:
+    changes = ExitStack()
+    changes.enter_context(patch.object(observing, "interrupted", lambda *_: None))
+    changes.enter_context(_unseen_interruptions_are_running_time())
+    return changes
+
+
+def _waits_end_jobs() -> AbstractContextManager[Any]:
+    right = observing._ending
+    return patch.object(
+        observing, "_ending", lambda seen, at: right(replace(seen, max_wait=False), at)
+    )
+
+
+def _no_lesson_of_spot() -> AbstractContextManager[Any]:
+    """The job waits again, and its pool does not back off."""
+    return patch.object(pool_lessons.Lessons, "_no_capacity", lambda *_: False)
 
 
 def _a_pool_learns_from_another_quota() -> AbstractContextManager[Any]:
@@ -1087,6 +1111,22 @@ MUTANTS: tuple[Mutant, ...] = (
         _refusals_end_jobs,
         crash("the_right_to_create_vanishes"),
         BLAMELESS,
+    ),
+    Mutant(
+        "an interruption is running time",
+        _interruptions_are_running_time,
+        crash("spot_never_comes_back"),
+    ),
+    Mutant(
+        "an interruption without an event is running time",
+        _unseen_interruptions_are_running_time,
+        crash("spot_never_comes_back", SILENT),
+    ),
+    Mutant("the end of the wait for spot ends the job", _waits_end_jobs, crash("spot_never_comes")),
+    Mutant(
+        "a spot pool that has no instances is tried again at once",
+        _no_lesson_of_spot,
+        undisturbed("spot_never_comes", completes_in("a", "q")),
     ),
     Mutant(
         "a pool learns from another quota",

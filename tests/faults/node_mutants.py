@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,12 +12,14 @@ from unittest.mock import patch
 from slotq_core.adapters.nodes import documents
 from slotq_core.adapters.nodes.documents import S3NodeDocuments
 from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.operations.nodes import node_effects, node_stops, reports
 from slotq_core.operations.nodes.ended_nodes import NodeEnding
 from slotq_core.operations.nodes.node_drift import NodeDrift
 from slotq_core.operations.nodes.node_effects import NodeEffects
 from slotq_core.operations.nodes.node_stops import DueStop
+from slotq_core.operations.nodes.orders import Orders
 from slotq_core.operations.nodes.reports import Reports
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.wire.nodes import documents as wire
@@ -25,9 +27,11 @@ from tests.faults import agents
 from tests.faults.crashes import SILENT
 from tests.faults.mutants import Mutant, crash, race, undisturbed
 from tests.faults.promises import CAPACITY, CONVERGENT, LEASE, ONE_LIVE
+from tests.faults.world import World
 
 REFUSED, OUTLIVES = "a_node_is_refused_once_and_never_reports", "a_node_outlives_its_job"
 SLOW = "a_node_is_cut_off_for_ever_with_a_slow_clock"
+MOVES = "a_part_moves_to_another_node"
 STANDS = "a_node_is_cut_off_for_ever_with_a_clock_that_stands"
 BESIDE = "a_start_on_a_node_beside_a_cancel_and_a_report"
 
@@ -133,7 +137,42 @@ def _unread_orders_are_lost() -> AbstractContextManager[Any]:
     return patch.object(Reports, "_lost", wrong)
 
 
+def _orders(
+    wrong: Callable[[wire.OrderedAttempt, Job], wire.OrderedAttempt],
+) -> Callable[[], AbstractContextManager[Any]]:
+    right = Orders._ordered
+
+    def ordered(self: Orders, job: Job, *more: Any, **said: Any) -> wire.OrderedAttempt:
+        return wrong(right(self, job, *more, **said), job)
+
+    return lambda: patch.object(Orders, "_ordered", ordered)
+
+
+def _without_stop(order: wire.OrderedAttempt, job: Job) -> wire.OrderedAttempt:
+    moves = job.claim is not None and job.claim.moved
+    return replace(order, stop=False) if moves else order
+
+
+def _large_waited(world: World) -> str:
+    """Complain if the job that others move for started no sooner than they ended."""
+    ended = {name: job.changed_at for name, job in world.watch.jobs.items()}
+    late = ended["large"] > min(ended["a"], ended["b"])
+    return "large waited until a job on its node had ended" if late else ""
+
+
 MUTANTS = (
+    Mutant(
+        "a job that moves is never stopped",
+        _orders(_without_stop),
+        undisturbed(MOVES, _large_waited),
+        CONVERGENT,
+    ),
+    Mutant(
+        "an agent gives each part a whole GPU",
+        _orders(lambda order, _: replace(order, gpu_part=None)),
+        undisturbed(MOVES, lambda _: ""),
+        CAPACITY,
+    ),
     Mutant(
         "orders replace any orders",
         _orders_replace_any_orders,

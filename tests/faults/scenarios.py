@@ -6,6 +6,7 @@ happens to the handlers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -149,7 +150,7 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
-def submit_for_node(at: float, job: str, gpus: int = 1, **fields: Any) -> Step:
+def submit_for_node(at: float, job: str, gpus: float = 1, **fields: Any) -> Step:
     """A job that asks for GPUs of a node."""
 
     def act(world: World) -> None:
@@ -349,6 +350,32 @@ def ghost(name: str) -> dict[str, Any]:
     return body
 
 
+def one_training_job_of(*jobs: str) -> Callable[[World], str]:
+    """Each of these jobs that was accepted has run as one training job: nothing has begun again."""
+
+    def look(world: World) -> str:
+        count = Counter(each.tags.get(JOB_TAG) for each in world.plane.jobs())
+        wrong = {job: count[job] for job in jobs if job in world.accepted and count[job] != 1}
+        return f"these have other numbers of training jobs than one: {wrong}" if wrong else ""
+
+    return look
+
+
+def completes_in(job: str, pool: str) -> Callable[[World], str]:
+    """The training job that completes is in that pool."""
+
+    def look(world: World) -> str:
+        kinds = [
+            [*each.instances]
+            for each in world.plane.jobs()
+            if each.tags.get(JOB_TAG) == job and each.status == "Completed"
+        ]
+        right = kinds == [[TYPES[pool]]] or job not in world.accepted
+        return "" if right else f"{job} has completed on {kinds}, not on {TYPES[pool]}"
+
+    return look
+
+
 def is_now(training_job: str, status: str) -> Callable[[World], str]:
     def look(world: World) -> str:
         now = world.status_of(training_job)
@@ -456,6 +483,13 @@ def all_are_asked(world: World) -> str:
         if name not in world.marked and world.stopped.get(name, until) >= until
     ]
     return f"{wrong} were never asked" if wrong else ""
+
+
+def both_have_ended(world: World) -> str:
+    """The second member, which no step names, ends as the first does."""
+    first, second = (world.watch.jobs.get(name) for name in "ab")
+    as_one = first and second and first.state is second.state
+    return "" if as_one or not first else f"a is {first.state}, b {second and second.state}"
 
 
 def stopped_before(at: float, training_job: str) -> Callable[[World], str]:

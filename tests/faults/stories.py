@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from slotq.local.services.expressions import Item
 from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.items import write_in_parts
@@ -9,6 +11,7 @@ from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
 from slotq_core.model.callers import CallerLimits, Limits
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
+from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.ports.stored import InParts, PartsKind
 from tests.contract.worlds import a_job
@@ -22,6 +25,7 @@ from tests.faults.scenarios import (
     began_at_most,
     began_before,
     beside_a_hostile_job,
+    both_have_ended,
     by_hand,
     cancel,
     configure,
@@ -40,6 +44,7 @@ from tests.faults.scenarios import (
     minutes,
     nothing_left_of,
     one_started_before,
+    one_training_job_of,
     plane,
     projects,
     reports,
@@ -85,6 +90,17 @@ EVERY_RIGHT = ",".join(
 
 WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 """SageMaker cannot assume it for a while."""
+
+
+SAVED = "s3://bucket/saved"
+
+
+HOURS = ("mon 14:00-14:17 UTC", "mon 14:18-20:00 UTC")
+"""Worlds begin on a Monday at 14:13:20 UTC."""
+
+
+def spot(name: str = "p", **fields: Any) -> Pool:
+    return pool(name, capacity_kind=CapacityKind.SPOT, **fields)
 
 
 FOR_EVER = {name: Work(runtime=None, stop=5_000) for name in "abc"}
@@ -137,6 +153,38 @@ STORIES: tuple[Scenario, ...] = (
             "a": minutes(1),
             "b": Work(runtime=300_000, release=5_000),
             "c": minutes(1),
+        },
+        agents=AgentRules(),
+    ),
+    Scenario(
+        "a_gangs_node_fails_to_start",
+        (submit_group(1, "gang", "a", "b", gpus=2), submit_for_node(300, "c")),
+        done("a", "c"),
+        pools=(pool(slots=2, nodes=NODES),),
+        knobs={"fail_provisioning": 2, "start_seconds": 20.0},
+        work={
+            **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
+            **{name: minutes(2) for name in "abc"},
+        },
+        agents=AgentRules(),
+        or_else={"a": frozenset({S.CANCELLED})},
+        then=both_have_ended,
+    ),
+    Scenario(
+        "a_part_moves_to_another_node",
+        (
+            submit_for_node(1, "a", 0.5, checkpoints="s3://bucket/a"),
+            submit_for_node(2, "short", 1),
+            submit_for_node(3, "shorter", 0.5),
+            submit_for_node(4, "b", 0.5, checkpoints="s3://bucket/b"),
+            submit_for_node(300, "large", 2, priority=10),
+        ),
+        done("a", "b", "short", "shorter", "large"),
+        pools=(pool(slots=2, nodes=NODES, consolidate=True),),
+        work={
+            **{f"node:p/node-{n}": Work(stop=5_000) for n in (1, 2)},
+            **{name: Work(runtime=900_000, stop=2_000) for name in "ab"},
+            **dict.fromkeys(("short", "shorter", "large"), minutes(1)),
         },
         agents=AgentRules(),
     ),
@@ -528,6 +576,37 @@ STORIES: tuple[Scenario, ...] = (
         runtime=100_000,
     ),
     Scenario(
+        "spot_is_interrupted",
+        tuple(submit(n, job, pools="p", checkpoints=SAVED) for n, job in enumerate("ab", 1)),
+        done("a", "b"),
+        pools=(spot(spot_wait=3_600_000),),
+        knobs={"interrupt_spot": 2, "interrupt_after": 40, "spot_seconds": 20},
+        runtime=100_000,
+        then=one_training_job_of("a", "b"),
+    ),
+    Scenario(
+        "spot_never_comes",
+        (
+            submit(1, "a", pools="p,q", checkpoints=SAVED, max_runtime=60),
+            submit(2, "b", pools="q", instance_type=TYPES["q"]),
+        ),
+        done("a", "b"),
+        pools=(spot(), pool("q")),
+        knobs={"stick_spot": 1, "match": "a*"},
+        runtime=30_000,
+    ),
+    Scenario(
+        "spot_never_comes_back",
+        (
+            submit(1, "a", pools="p,q", checkpoints=SAVED, max_runtime=100),
+            knobs(10, stick_spot=1),
+        ),
+        done("a"),
+        pools=(spot(), pool("q")),
+        knobs={"interrupt_spot": 1, "interrupt_after": 20},
+        runtime=60_000,
+    ),
+    Scenario(
         "another_quota_refuses",
         (submit(1, "a"), submit_as(2, "ben", "b"), submit(3, "c", pools="p,q")),
         done("a", "b", "c"),
@@ -875,6 +954,22 @@ STORIES: tuple[Scenario, ...] = (
             "heeds": Work(runtime=100_000, stop=5_000, release=10_000),
             "ignores": Work(runtime=300_000, stop=5_000),
             "bare": Work(runtime=100_000, stop=5_000),
+        },
+        runtime=30_000,
+    ),
+    Scenario(
+        "a_pool_closes_and_opens_again",
+        (
+            submit(1, "heeds", checkpoints="s3://bucket/heeds"),
+            submit(2, "ignores", checkpoints="s3://bucket/ignores"),
+            submit(3, "late", checkpoints="s3://bucket/late"),
+        ),
+        done("heeds", "ignores", "late"),
+        pools=(pool(slots=2, suspend_grace=20_000, windows=HOURS),),
+        work={
+            "heeds": Work(runtime=400_000, stop=5_000, release=10_000),
+            "ignores": Work(runtime=400_000, stop=5_000),
+            "late": minutes(1),
         },
         runtime=30_000,
     ),

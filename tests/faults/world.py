@@ -73,6 +73,7 @@ TABLE = "queue"
 WAKES = "https://sqs.us-east-1.amazonaws.com/123456789012/wakes"
 TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
 """Each pool has a different instance type, so that the plane's count distinguishes them."""
+ENTRYPOINT = ["python3", "train.py"]
 TICK = 60_000
 LAG = 1_000
 """How far an index may lag behind (ms)."""
@@ -222,10 +223,10 @@ class World:
 
         self._user(f"submit {name}", ask, tries)
 
-    def submit_for_node(self, name: str, gpus: int = 1, *, tries: int = 3, **fields: Any) -> None:
+    def submit_for_node(self, name: str, gpus: float = 1, *, tries: int = 3, **fields: Any) -> None:
         """A user's request for GPUs of a node."""
         body = request(name, gpus=str(gpus), **fields)
-        body["AlgorithmSpecification"]["ContainerEntrypoint"] = ["python3", "train.py"]
+        body["AlgorithmSpecification"]["ContainerEntrypoint"] = ENTRYPOINT
         self.submit_body(body, tries=tries)
 
     def submit_batch(self, *jobs: str, tries: int = 3) -> None:
@@ -293,16 +294,20 @@ class World:
         *jobs: str,
         max_parallel: int | None = None,
         priority: int = 0,
+        gpus: int = 0,
         after: str = "",
         **rules: Any,
     ) -> NewGroup:
-        """A group that a user wants, from now on watched. `priority`: of each member. `after`: a
-        job or a group that all come after."""
+        """A group that a user wants, from now on watched. `priority`: of each member. `gpus`: of a
+        node, for each. `after`: a job or a group that all come after."""
         members = []
         for job, _, pool in (each.partition("@") for each in jobs):
             place = f"s3://bucket/{job}" if "heartbeat" in rules else ""
-            body = request(job, priority=priority, checkpoints=place)
+            tags = {"gpus": str(gpus)} if gpus else {}
+            body = request(job, priority=priority, checkpoints=place, **tags)
             body["ResourceConfig"]["InstanceType"] = TYPES[pool or self.pools[0].name]
+            if gpus:
+                body["AlgorithmSpecification"]["ContainerEntrypoint"] = ENTRYPOINT
             submission, parsed = parse_submission(json.dumps(body))
             members.append(
                 (replace(submission, group=name, after=(after,) if after else ()), parsed)

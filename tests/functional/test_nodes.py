@@ -16,6 +16,7 @@ from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import NodeRules
 from slotq_core.ports.stored import NodeChange
 from slotq_core.wire.nodes.documents import (
+    LARGEST_REPORT,
     AttemptPhase,
     Gpu,
     NodePhase,
@@ -23,6 +24,7 @@ from slotq_core.wire.nodes.documents import (
     Orders,
     ReportedAttempt,
     read_orders,
+    read_report,
     written_report,
 )
 from tests.contract.keeping_nodes import TENANT, a_node
@@ -216,3 +218,80 @@ def test_without_nodes_a_tick_asks_the_bucket_for_nothing(
     account.send("tick")
     assert account.s3.calls == []
     assert app.manager()._effects._node_services is None
+
+
+def _left_in_its_place(queue: QueueWithNode, how: str) -> bytes:
+    """What a job that may write where its node does leaves in place of the report."""
+    queue.reports(completed("job1"))
+    key = NODES_BUCKET, f"{queue._folder}/report.json"
+    right = queue.account.s3.objects[key]
+    node = queue.node
+    report = read_report(right, token=node.token, node=node.name, generation=node.generation)
+    match how:
+        case "of the generation before":
+            return written_report(replace(report, generation=node.generation - 1), node.token)
+        case "of another node":
+            return written_report(replace(report, node="n2"), node.token)
+        case "with one number changed":
+            return right.replace(b'"ended_ms":2', b'"ended_ms":3')
+        case "twice the same key":
+            return right.replace(b'"node":', b'"node":"n2","node":', 1)
+        case "huge":
+            return right[:-1] + b" " * LARGEST_REPORT + b"}"
+        case "deep":
+            return b"[" * 500_000
+        case "not a number":
+            return right.replace(b'"uptime_ms":60000', b'"uptime_ms":NaN')
+    return b"\xff\xfe"
+
+
+@pytest.mark.parametrize("how", [
+    "of the generation before", "of another node", "with one number changed",
+    "twice the same key", "huge", "deep", "not a number", "no text",
+])  # fmt: skip
+def test_what_a_job_leaves_in_place_of_a_report_changes_nothing(
+    queue: QueueWithNode, how: str
+) -> None:
+    queue.reports()
+    queue.posts()
+    queue.account.settle()
+    before = queue.now(), queue.state("job1")
+    key = NODES_BUCKET, f"{queue._folder}/report.json"
+    queue.account.s3.objects[key] = _left_in_its_place(queue, how)
+    assert queue.posts() == (200, {"version": 1, "number": 0})
+    queue.account.send("tick")
+    assert (queue.now(), queue.state("job1")) == before
+    queue.reports(completed("job1"))
+    assert queue.posts()[0] == 200
+    assert queue.state("job1") is S.COMPLETED
+
+
+def test_a_report_that_is_played_again_changes_nothing(queue: QueueWithNode) -> None:
+    """Nor does it renew the lease, however late it comes."""
+    key = NODES_BUCKET, f"{queue._folder}/report.json"
+    queue.reports()
+    queue.posts()
+    queue.account.settle()
+    queue.reports(running("job1"))
+    early = queue.account.s3.objects[key]
+    queue.posts()
+    queue.reports(completed("job1"))
+    queue.posts()
+    after = queue.now()
+    queue.account.pass_time(30_000)
+    queue.account.s3.objects[key] = early
+    assert queue.posts() == (200, {"version": 1, "number": 2})
+    queue.account.send("tick")
+    assert queue.state("job1") is S.COMPLETED
+    assert queue.now().lease_until == after.lease_until
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nodes/main/../report", "/nodes/main//report", "/nodes//n1/report", "/nodes/m%00/n1/report",
+     f"/nodes/main/{'n' * 5_000}/report", "/nodes/POOL%23main/n1/report",
+     "/nodes/ma\u00efn/n1/report"],
+)  # fmt: skip
+def test_odd_names_of_nodes_are_refused(queue: QueueWithNode, path: str) -> None:
+    status, _ = queue.account.call({**sample("look-at-node"), "path": path})
+    assert status in {400, 404}

@@ -118,7 +118,8 @@ def test_a_training_plan_that_the_queue_may_not_use_is_refused_with_the_list(
 
 def test_preferences_give_no_other_instances_or_plans(guarded: Account):
     preferred = [{"InstanceType": "ml.p5.48xlarge", "TrainingPlanArns": [PLAN]}]
-    status, told = guarded.call(add_job(ResourceConfig=resources(InstancePreferences=preferred)))
+    asked = {"VolumeSizeInGB": 1, "InstanceCount": 1, "InstancePreferences": preferred}
+    status, told = guarded.call(add_job(ResourceConfig=asked))
     assert (status, told["field"]) == (400, "ResourceConfig")
     assert "slotq:pools" in told["message"]
 

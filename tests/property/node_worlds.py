@@ -215,6 +215,10 @@ class World:
                 if job.project == project.name
             )
             assert most is None or held <= most * WHOLE * GPUS, (project.name, held)
+            shared = all(pool.nodes is None or pool.nodes.shared for pool in self.pools)
+            if shared and not project.over_quota and project.quota:  # Its quota is its limit.
+                deserved = project.quota[EVERYWHERE].slots
+                assert held <= deserved * WHOLE * GPUS, (project.name, held)
 
 
 def check_in_any_order(world: World, rng: random.Random) -> None:
@@ -367,14 +371,17 @@ def _gang(draw: st.DrawFn, world: World, name: str) -> None:
 
 
 @st.composite
-def busy_worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
-    """A world of jobs on nodes that run for long, and jobs of higher rank that come later."""
-    world = draw(worlds())
-    names = [pool.name for pool in world.pools]
-    jobs = [draw(_job(f"k{n:02}", names, projects=(), least=5)) for n in range(12)]
+def busy_worlds(draw: st.DrawFn, *, shared: bool = False) -> tuple[World, list[Job]]:
+    """A world of jobs on nodes that run for long, and jobs of higher rank that come later, of other
+    projects where projects share the nodes."""
+    world = draw(worlds(shared=shared))
+    world.comes.clear()
+    job = partial(_job, pools=[pool.name for pool in world.pools], shared=shared, least=5)
+    first, others = world.projects[:1], world.projects[1:]
+    jobs = [draw(job(f"k{n:02}", projects=first)) for n in range(12)]
     world.jobs = {job.name: job for job in jobs}
     world.left = dict.fromkeys(world.jobs, 5)
-    late = [draw(_job("", names, projects=(), least=5)) for _ in range(draw(st.integers(1, 6)))]
+    late = [draw(job("", projects=others)) for _ in range(draw(st.integers(1, 6)))]
     return world, late
 
 

@@ -7,8 +7,11 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.model.jobs import JobState
+from slotq_core.gpu_amounts import WHOLE
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import ShareStatus
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.plan import (
     EndNode,
     Evict,
@@ -19,7 +22,7 @@ from slotq_core.policy.plan import (
     StartGang,
     StartNode,
 )
-from tests.property.node_worlds import World, check_in_any_order, worlds
+from tests.property.node_worlds import GPUS, World, check_in_any_order, worlds
 from tests.property.test_nodes import run
 
 
@@ -47,6 +50,70 @@ def test_gangs_keep_the_promises_between_projects(world: World) -> None:
 @given(worlds(with_gangs=True, with_limits=True))
 def test_gangs_keep_the_limits_of_projects(world: World) -> None:
     run(world)
+
+
+@given(worlds(with_gangs=True, shared=True))
+def test_gangs_on_nodes_that_projects_share(world: World) -> None:
+    """All or none; no GPU twice; no quota exceeded that is a limit; no two jobs evict each other in
+    turn, since the world comes to rest. Who others are stopped for starts, or comes too late for a
+    gang that runs."""
+    evicted_for: set[str] = set()
+    served: set[str] = set()
+    for planned in run(world):
+        for each in planned.decisions:
+            if isinstance(each, Evict):
+                evicted_for |= {each.beneficiary.name, *(job.name for job, _ in each.along)}
+            elif isinstance(each, Start | StartGang):
+                starts = each.starts if isinstance(each, StartGang) else (each,)
+                served |= {start.job.name for start in starts}
+            elif isinstance(each, LeaveOut):
+                served.add(each.job.name)
+    assert evicted_for <= served
+
+
+@given(worlds(with_gangs=True, shared=True))
+def test_gangs_reclaim_only_within_a_share_from_above_one(world: World) -> None:
+    """A gang that others are reclaimed for has, with all that it is owed, at most the fair share of
+    its project. It takes whole nodes of one project, or instances, and no GPUs of shared nodes."""
+    for _ in range(12):
+        snapshot = world.snapshot()
+        shares = {each.name: each for each in share_statuses(snapshot, world.now)}
+        planned = plan(snapshot, world.now)
+        given_so_far: dict[str, float] = {}
+        for each in planned.decisions:
+            if isinstance(each, Evict) and each.beneficiary.group in world.groups:
+                _check_a_gangs_reclaim(each, shares, given_so_far)
+            elif isinstance(each, Start | StartGang):
+                for start in each.starts if isinstance(each, StartGang) else (each,):
+                    name = start.job.project
+                    given_so_far[name] = given_so_far.get(name, 0) + _slots(start.job)
+        world.settle()
+        world.tick()
+
+
+def _check_a_gangs_reclaim(
+    evict: Evict, shares: dict[str, ShareStatus], given_so_far: dict[str, float]
+) -> None:
+    members = [evict.beneficiary, *(job for job, _ in evict.along)]
+    mine = evict.beneficiary.project
+    others = [victim for victim in evict.victims if victim.project != mine]
+    if not others:
+        return
+    with_it = shares[mine].held + given_so_far.get(mine, 0) + sum(map(_slots, members))
+    assert with_it <= shares[mine].share + 0.01, (shares[mine], evict)
+    ended = {(node.pool, node.name) for node in evict.nodes}
+    for victim in others:
+        assert victim.attempt is not None
+        place = victim.attempt.pool, victim.attempt.node
+        assert not victim.attempt.node or place in ended or victim.group, evict
+        theirs = shares[victim.project]
+        held = theirs.held + given_so_far.get(victim.project, 0)
+        assert held > min(theirs.share, theirs.quota), (theirs, evict)
+
+
+def _slots(job: Job) -> float:
+    """What the job counts where projects share nodes."""
+    return job.gpus / (WHOLE * GPUS) if job.gpus else job.demand.slots
 
 
 def _check_who_others_are_stopped_for(made: list[Plan], world: World) -> None:

@@ -61,6 +61,7 @@ def _with_jobs(
                 amount=amount,
                 gpus=taken,
                 cost=cost,
+                evictions=rng.choice([0, 0, 1, 3]),
                 barred=frozenset(barred),
             )
             movable.append(job)
@@ -80,7 +81,7 @@ def by_brute_force(nodes: Sequence[NodeGpus], need: int | None) -> Key | None:
     if any(fits(node, (), need) for node in nodes):
         return None
     keys = [
-        (sum(job.cost for job in jobs), len(jobs), tuple(sorted(job.name for job in jobs)))
+        key_of(jobs)
         for node in nodes
         for size in range(1, min(MOST, len(node.movable)) + 1)
         for jobs in combinations(node.movable, size)
@@ -88,6 +89,12 @@ def by_brute_force(nodes: Sequence[NodeGpus], need: int | None) -> Key | None:
         and _all_fit(jobs, {other.name: other for other in nodes if other is not node})
     ]
     return min(keys, default=None)
+
+
+def key_of(jobs: Sequence[Movable]) -> Key:
+    names = tuple(sorted(job.name for job in jobs))
+    evictions = sum(job.evictions for job in jobs)
+    return sum(job.cost for job in jobs), len(jobs), evictions, names
 
 
 def fits(node: NodeGpus, gone: Sequence[Movable], need: int | None) -> bool:
@@ -158,7 +165,7 @@ def by_the_greedy_rule(nodes: Sequence[NodeGpus], need: int | None) -> Key | Non
     for node in nodes:
         there = {other.name: other for other in nodes if other is not node}
         chosen: list[Movable] = []
-        for job in sorted(node.movable, key=lambda job: (job.cost, job.name)):
+        for job in sorted(node.movable, key=lambda job: key_of([job])):
             if fits(node, chosen, need):
                 break
             if (way := next(_ways(job, there), None)) is not None:
@@ -168,8 +175,7 @@ def by_the_greedy_rule(nodes: Sequence[NodeGpus], need: int | None) -> Key | Non
             if fits(node, [other for other in chosen if other is not job], need):
                 chosen.remove(job)
         if fits(node, chosen, need) and 0 < len(chosen) <= MOST:
-            names = tuple(sorted(job.name for job in chosen))
-            keys.append((sum(job.cost for job in chosen), len(chosen), names))
+            keys.append(key_of(chosen))
     return min(keys, default=None)
 
 

@@ -12,6 +12,8 @@ from slotq_core.policy.lifecycle.missing_rights import NO_EVICTION_FOR
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
 
+WARM = f"{INSTANCE_TYPE} for training warm pool usage"
+UNREAD = "a limit that nobody knows"
 PROCESSING = "Number of instances across all processing jobs"
 ON_DEMAND = f"{INSTANCE_TYPE} for training job usage"
 SPOT = f"{INSTANCE_TYPE} for spot training job usage"
@@ -87,6 +89,46 @@ def test_refused_jobs_of_others_change_nothing(
     _, beside = _play(bens, later, used_up=used_up, seconds=400)
     _, alone = _play(bens, [], used_up=used_up, seconds=400)
     assert beside == alone
+
+
+ELSEWHERE = st.sampled_from(
+    [
+        *((CapacityKind.ON_DEMAND, quota) for quota in (SPOT, WARM, PROCESSING, UNREAD)),
+        *((CapacityKind.SPOT, quota) for quota in (ON_DEMAND, WARM, PROCESSING, UNREAD)),
+    ]
+)
+"""How a pool is bought, and a quota that is not for its instances."""
+
+
+def _refused_by(
+    bens: list[Wanted], anns: list[Wanted], kind: CapacityKind, quota: str
+) -> list[dict[str, str]]:
+    """The states of Ben's jobs at each step: all share one pool, and the quota refuses each of
+    Ann's starts."""
+    world = QueueWorld(pool(slots=3, capacity_kind=kind), runtime=70_000)
+    refusing = {"refuse_for_quota": 1_000_000, "refused_quota": quota, "match": "ann*"}
+    world.plane.knobs.turn(refusing)
+    seen = []
+    for step in range(400 // STEP):
+        for owner, jobs in (("ann", anns), ("ben", bens)):
+            for number, wanted in enumerate(jobs):
+                if wanted.at == step:
+                    _submit(world, f"{owner}{number}", owner, wanted, pools="p")
+        world.deliver()
+        found = world.store.health.pool("p")
+        assert found is not None and found.health == HEALTHY
+        states = world.states()
+        seen.append({name: state for name, state in states.items() if name.startswith("ben")})
+        world.later(STEP)
+    return seen
+
+
+@given(ordinary, _wanted(st.just(0), st.just("")), ELSEWHERE)
+def test_a_quota_for_other_instances_concerns_the_refused_job_alone(
+    bens: list[Wanted], anns: list[Wanted], of: tuple[CapacityKind, str]
+) -> None:
+    """Of spot pools as of those on demand, and whatever the sentence names, or does not."""
+    assert _refused_by(bens, anns, *of) == _refused_by(bens, [], *of)
 
 
 ONE_KIND = st.sampled_from([("s", "p", SPOT), ("p", "s", ON_DEMAND)])

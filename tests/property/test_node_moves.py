@@ -3,11 +3,14 @@ end."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 
 from slotq_core.gpu_amounts import WHOLE
-from slotq_core.model.jobs import Claim, JobState
+from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.nodes import NodeState
+from slotq_core.model.projects import EVERYWHERE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import DropClaim, Evict, Move, Plan, Start
@@ -45,7 +48,8 @@ def moves(planned: Plan) -> list[Move]:
 
 @given(scattered())
 def test_jobs_move_from_one_node_to_gpus_that_are_free(world: World) -> None:
-    """All at once, and only those that may: running, evictable, and past their `min_runtime`."""
+    """All at once, and only those that may: running, evictable, past their `min_runtime`, and not
+    of the same user and rank."""
     for snapshot, planned in run(world):
         for move in moves(planned):
             check_move(snapshot, move)
@@ -60,6 +64,9 @@ def check_move(snapshot: Snapshot, move: Move) -> None:
             free[job.attempt.node][index] -= amount if job.attempt else 0
     for mover, claim in move.moved:
         assert mover.state is JobState.RUNNING and mover.evictable and mover.attempt
+        fellow = (mover.project, mover.person, mover.priority)
+        waits = move.beneficiary
+        assert fellow != (waits.project, waits.person, waits.priority)
         assert claim.moved and claim.node != source and claim.pool == mover.attempt.pool
         assert nodes[claim.node].state is NodeState.READY
         assert nodes[claim.node].tenant == mover.tenant
@@ -73,6 +80,63 @@ def check_move(snapshot: Snapshot, move: Move) -> None:
         assert [node.name for node in move.nodes] == [source] and not move.claim.node
     else:
         assert move.claim.node == source and move.beneficiary.tenant == nodes[source].tenant
+
+
+@given(scattered())
+def test_jobs_of_others_move_only_for_a_job_within_its_share(world: World) -> None:
+    for snapshot, planned in run(world):
+        started: list[Job] = []
+        for decision in planned.decisions:
+            if isinstance(decision, Move):
+                waits = decision.beneficiary
+                if any(mover.project != waits.project for mover, _ in decision.moved):
+                    check_share(snapshot, [*started, waits])
+            if not isinstance(decision, Start):
+                break
+            started.append(decision.job)
+
+
+def check_share(snapshot: Snapshot, more: list[Job]) -> None:
+    """Check that the last one's project, with these jobs of it, holds no more than the largest
+    share that it can have: it asks for everything."""
+    (pool,) = snapshot.pools
+    by_job = pool.nodes is not None and pool.nodes.shared
+    held, asked = Counter[str](), Counter[str]()
+    nodes = {}
+    for job in (*snapshot.active, *snapshot.waiting):
+        amount = (by_job and job.gpus) or GPUS * WHOLE
+        if job.state is JobState.STOPPING:
+            continue
+        if by_job or not job.gpus:
+            asked[job.project] += amount
+            held[job.project] += amount * job.active
+        elif job.attempt:
+            nodes[job.attempt.node] = job.project
+    for project in nodes.values():
+        asked[project] += GPUS * WHOLE
+        held[project] += GPUS * WHOLE
+    name = more[-1].project
+    for job in more:
+        if by_job or not job.gpus:
+            held[job.project] += (by_job and job.gpus) or GPUS * WHOLE
+    assert held[name] <= largest_share(snapshot, name, asked), (name, held, asked)
+
+
+def largest_share(snapshot: Snapshot, name: str, asked: Counter[str]) -> float:
+    """The fair share of one of two projects, in hundredths of a GPU, if it asks for everything and
+    the other one for so much."""
+    unit = GPUS * WHOLE
+    total = snapshot.pools[0].capacity.slots * unit
+    quotas = {each.name: each.quota[EVERYWHERE].slots * unit for each in snapshot.projects}
+    (other,) = quotas.keys() - {name}
+    wants = min(asked[other], total)
+    share, theirs = min(quotas[name], total), min(quotas[other], wants)
+    surplus = max(0, total - share - theirs)
+    weights = quotas if any(quotas.values()) else dict.fromkeys(quotas, 1)
+    mine, whole = weights[name], sum(weights.values())
+    part = surplus * mine / whole
+    rest = max(0, surplus - (wants - theirs)) if mine else 0
+    return share + max(part, rest) + 1
 
 
 @given(scattered())

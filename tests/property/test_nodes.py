@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import PoolState
 from slotq_core.model.projects import EVERYWHERE, ShareStatus
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import share_statuses
 from slotq_core.policy.order import rank
-from slotq_core.policy.plan import EndNode, Evict, Move, NodeEnd, Plan, Start, StartNode
+from slotq_core.policy.plan import (
+    EndNode,
+    Evict,
+    Move,
+    NodeEnd,
+    Plan,
+    Start,
+    StartGang,
+    StartNode,
+)
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.node_worlds import GPUS, World, busy_worlds, check_in_any_order, worlds
 
@@ -69,10 +80,17 @@ def test_where_projects_share_nodes_who_others_are_stopped_for_starts(world: Wor
     assert evicted_for <= started
 
 
-@given(worlds(shared=True))
-def test_gpus_are_reclaimed_only_within_a_share_from_above_one(world: World) -> None:
+@given(busy_worlds(shared=True))
+def test_gpus_are_reclaimed_only_within_a_share_from_above_one(
+    busy: tuple[World, list[Job]],
+) -> None:
     """Whoever takes GPUs of others on a node has, with them, at most its fair share. Each project
     that loses some had more than its share or its quota."""
+    world, late = busy
+    for _ in range(2):
+        world.settle()
+        world.tick()
+    world.come(late)
     for _ in range(12):
         snapshot = world.snapshot()
         shares = {each.name: each for each in share_statuses(snapshot, world.now)}
@@ -223,13 +241,39 @@ def test_the_first_jobs_of_each_line_are_enough(world: World) -> None:
         world.tick()
 
 
-@given(worlds())
-def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(world: World) -> None:
-    for _ in range(8):
+@given(busy_worlds())
+def test_victims_on_a_node_are_on_one_node_and_of_lower_rank(
+    busy: tuple[World, list[Job]],
+) -> None:
+    world, late = busy
+    for number in range(8):
+        if number == 2:
+            world.come(late)
         for planned in world.settle():
             for each in planned.decisions:
                 if isinstance(each, Evict) and each.claim.node:
                     _check_on_one_node(each.beneficiary, each)
+        world.tick()
+
+
+@settings(max_examples=40)
+@given(st.one_of(worlds(with_gangs=True), worlds(shared=True)), st.randoms(use_true_random=False))
+def test_nothing_starts_in_a_pool_that_is_paused_or_drained(
+    world: World, rng: random.Random
+) -> None:
+    states = [PoolState.ACTIVE, PoolState.ACTIVE, PoolState.PAUSED, PoolState.DRAINED]
+    for _ in range(14):
+        world.pools = tuple(replace(pool, state=rng.choice(states)) for pool in world.pools)
+        able = {pool.name for pool in world.pools if pool.state is PoolState.ACTIVE}
+        for planned in world.settle():
+            for each in planned.decisions:
+                if isinstance(each, Start | StartNode):
+                    assert each.pool in able
+                elif isinstance(each, StartGang):
+                    assert {start.pool for start in each.starts} <= able
+                elif isinstance(each, Evict | Move):
+                    assert each.claim.pool in able
+        world.check()
         world.tick()
 
 

@@ -62,7 +62,6 @@ def uses(draw: st.DrawFn) -> AttemptUse:
         part_of_slot=() if spot else draw(st.sampled_from([(), (1, 8), (3, 8), (8, 8), (2, 7)])),
         capacity_kind=CapacityKind.SPOT if spot else CapacityKind.ON_DEMAND,
         interrupted_for=draw(st.integers(0, more[0] - first)) if spot else 0,
-        trained=draw(st.none() | st.integers(0, DAY)) if spot else None,
         billed=draw(st.none() | st.integers(0, 2 * DAY)) if spot else None,
     )
 
@@ -158,7 +157,7 @@ def test_lost_time_and_instance_time_are_part_of_the_time_used(attempts: list[At
 
 
 @given(_some)
-def test_what_is_saved_is_the_unbilled_part_of_the_training_time(
+def test_what_is_saved_is_what_sagemaker_does_not_bill(
     attempts: list[AttemptUse],
 ) -> None:
     found = in_all(used(attempts, START, START + 6 * DAY))
@@ -166,12 +165,9 @@ def test_what_is_saved_is_the_unbilled_part_of_the_training_time(
         (use, use.slots * ((use.ended_at or 0) - (use.running_since or 0))) for use in attempts
     ]
     spot = [(use, ms) for use, ms in times if use.capacity_kind == "spot" and use.running_since]
-    known = [(use, ms) for use, ms in spot if use.trained and use.billed is not None]
-    saved = [
-        ms * max(Fraction(0), 1 - Fraction(use.billed or 0, use.trained or 1)) for use, ms in known
-    ]
-    assert abs(found.saved_ms - sum(saved, start=Fraction(0))) <= len(known)
-    assert found.unbilled_ms == sum(ms for use, ms in spot if (use, ms) not in known)
+    known = [(use, ms) for use, ms in spot if use.billed is not None]
+    assert found.saved_ms == sum(max(0, ms - use.slots * (use.billed or 0)) for use, ms in known)
+    assert found.unbilled_ms == sum(ms for use, ms in spot if use.billed is None)
 
 
 @given(_some)

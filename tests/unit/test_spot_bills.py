@@ -13,15 +13,17 @@ from slotq.output.job_tables import attempts_table
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import Unavailable
+from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import Beyond, Budget, Project
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.reconcile import RECONCILE_EVERY
 from slotq_core.policy.state.candidates import protection, unsaved
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.training import Observation
 from slotq_core.usage.amounts import Amounts, Totals, UsageGroup
 from slotq_core.usage.attempt_use import use_of
 from slotq_core.wire.views.jobs import attempt_view
-from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool
+from tests.queue_world import INSTANCE_TYPE, START, QueueWorld, pool
 from tests.unit.policy.test_interruptions import ATTEMPT, JOB, POOL, stopped_for_a_while
 from tests.unit.test_spot_pools import HOUR, play, spot, submit
 
@@ -194,3 +196,54 @@ def test_the_history_says_that_an_attempt_was_spot_and_what_it_saved():
     assert remarks(view) == "spot, 75% saved — SageMaker interrupted it once"
     assert remarks(view.model_copy(update={"billed": None})).startswith("spot — ")
     assert remarks(view.model_copy(update={"capacity_kind": "on_demand"})).startswith("SageMaker")
+
+
+# --- what no event has told ---
+
+
+def unseen(lost_from: float, lost_until: float, until: float) -> QueueWorld:
+    """A job on spot that is interrupted after 40 s, for 900 s, and ends at 3,900 s. Events get lost
+    between these moments (s). It has been played until the last."""
+    world = QueueWorld(spot("s", 1, spot_wait=HOUR), runtime=3_000_000)
+    world.plane.knobs.turn({"interrupt_spot": 1, "interrupt_after": 40})
+    submit(world, pools="s")
+    world.deliver()
+    world.plane.knobs.turn({"spot_seconds": 900})
+    for moment in sorted({40, 940, 3_900, lost_from, lost_until, until}):
+        if moment > until:
+            return world
+        play(world, moment - (world.clock.now() - START) / 1000)
+        if moment in {lost_from, lost_until}:
+            world.plane.knobs.turn({"lose_events": 1_000_000 if moment == lost_from else 0})
+    play(world, 0)
+    return world
+
+
+def found(world: QueueWorld) -> list[str]:
+    """What the next reconciliation finds."""
+    world.clock.set(world.clock.now() + RECONCILE_EVERY)
+    return [finding.kind for finding in world.manager.tick().findings]
+
+
+def test_a_reconciliation_finds_an_interruption_and_the_return():
+    world = unseen(39, 9_000, 40)
+    assert world.job("job").attempt.interrupted_since is None
+    assert found(world) == ["interruption_unseen"]
+    assert world.job("job").attempt.interrupted_since == START + 40_000
+    assert found(world) == []
+    play(world, 300)
+    assert world.job("job").attempt.running_since is None
+    assert found(world) == ["interruption_unseen"]
+    assert world.job("job").attempt.running_since == START + 900_000
+    assert found(world) == []
+
+
+@pytest.mark.parametrize(("lost_from", "lost_until"), [(39, 2_000), (39, 500), (500, 2_000)])
+def test_the_end_says_how_long_it_has_run_whatever_was_lost(lost_from, lost_until):
+    world = unseen(lost_from, lost_until, 3_900)
+    job = world.job("job")
+    assert (job.state, job.ran) == (JobState.COMPLETED, 3_000_000)
+    (attempt,) = world.manager.jobs.status("job").attempts
+    assert (attempt.interruptions > 0, attempt.interrupted_for) == (True, 900_000)
+    (amounts,) = totals(world).values()
+    assert (amounts.slot_ms, amounts.instance_ms) == (3_000_000, 3_000_000)

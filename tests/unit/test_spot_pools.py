@@ -86,14 +86,15 @@ TAG_AGAINST_FALSE = (
 )
 NONE_ON_DEMAND = (
     f"no pool on demand has instance type '{OTHER_TYPE}', and the request does not ask for spot "
-    "instances: set EnableManagedSpotTraining to true, or name the pool in the tag 'slotq:pools': "
-    f"c ({OTHER_TYPE}, spot)"
+    "instances: set EnableManagedSpotTraining to true, or leave it out and name the pool in the "
+    f"tag 'slotq:pools': c ({OTHER_TYPE}, spot)"
 )
 REFUSED = [
     # the fields and tags, and what the refusal says
     ({**ASKED, "pools": "s,p"}, TAG_AGAINST_TRUE),
     ({"EnableManagedSpotTraining": False, "pools": "s"}, TAG_AGAINST_FALSE),
     ({"ResourceConfig": OF_OTHER_TYPE}, NONE_ON_DEMAND),
+    ({"EnableManagedSpotTraining": False, "ResourceConfig": OF_OTHER_TYPE}, NONE_ON_DEMAND),
 ]
 
 
@@ -225,6 +226,16 @@ def test_or_it_is_given_a_place():
     submit(world, checkpoints="", pools="s", preemptible="false")
     world.deliver()
     assert "slotq-checkpoints/job" in sent(world, "job")["CheckpointConfig"]["S3Uri"]
+
+
+def test_where_no_place_can_be_given_the_advice_is_one_that_helps():
+    """Whether the job is preemptible does not matter in a spot pool."""
+    world = QueueWorld(spot(checkpoints=CheckpointRule.PROVIDE))
+    output = {"S3OutputPath": "s3://bucket/" + "x" * 1_000}
+    with pytest.raises(CheckpointsRequired) as refused:
+        submit(world, checkpoints="", pools="s", OutputDataConfig=output)
+    assert "give the request a CheckpointConfig" in refused.value.message
+    assert "preemptible" not in refused.value.message
 
 
 # --- what a refusal teaches ---

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.admission.configuration.subscription import SettingsInUse, check
+from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.errors import Oversubscribed
 from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import Pool
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Settings, Sharing, Subscription
+from tests.unit.policy.test_nodes import on
+from tests.unit.policy.test_reasons import runs
 
 
 def pool(name: str, slots: int, **resources: int) -> Pool:
@@ -197,3 +200,21 @@ def test_thousands_of_faults_make_a_short_message():
         check(EMPTY, stand(*(project(f"p{n}", 9) for n in range(2000))))
     assert len(refused.value.faults) == 50
     assert refused.value.message.startswith("2000 numbers do not agree:\n")
+
+
+def test_jobs_on_a_node_hold_its_slot_once_or_their_parts_where_projects_share_it():
+    """Eight interactive jobs of a GPU on one instance do not hold eight slots."""
+
+    def lasts(name: str, project: str, first: int) -> Job:
+        job = on(runs(name, project=project, preemptible=False), first=first)
+        assert job.attempt is not None
+        return replace(job, attempt=replace(job.attempt, node_gpus=4))
+
+    mine = [lasts(f"i{first}", "a", first) for first in range(3)]
+    others = (on(runs("low", project="a"), "n2"), runs("w", project="b", preemptible=False))
+    one, two = Demand(slots=1), Demand(slots=2)
+    own = replace(pool("p", 2), nodes=NodeRules(gpus=4))
+    assert held_by_fixed((*mine, *others), [own]) == {"a": {"p": one}, "b": {"p": one}}
+    together = replace(own, nodes=NodeRules(gpus=4, shared=True))
+    found = held_by_fixed((*mine, *others, lasts("o", "b", 3)), [together])
+    assert found == {"a": {"p": one}, "b": {"p": two}}

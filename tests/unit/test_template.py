@@ -290,7 +290,10 @@ def test_names_on_the_operations_page_exist(template):
     ):
         assert f"`{words}`" in page
         assert f'"{words}"' in code
-    for kind in ("ended_unseen", "running_unseen", "vanished", "orphan", "foreign"):
+    for kind in (
+        *("ended_unseen", "running_unseen", "interruption_unseen"),
+        *("vanished", "orphan", "foreign"),
+    ):
         assert f"`{kind}`" in page
         assert f'"{kind}"' in code
 

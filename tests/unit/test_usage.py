@@ -265,8 +265,7 @@ def test_what_is_no_histogram_is_refused(count: int, total: int, buckets: dict[i
         {"part_of_slot": (0, 0)},
         {"interrupted_for": -1},
         {"interrupted_for": DAY + 1},
-        {"trained": -1},
-        {"trained": 5, "billed": -1},
+        {"billed": -1},
     ],
 )
 def test_a_record_that_cannot_be_is_refused(wrong: dict[str, int]):

@@ -12,6 +12,7 @@ from slotq_core.adapters.dynamodb.layout.validation import is_own, whole_job
 from slotq_core.names import training_job_name
 from slotq_core.policy.lines import line_of
 from tests.functional.account import Account, add_job, sample
+from tests.functional.test_pools import set_pool
 from tests.upgrade.conftest import THIS
 from tests.upgrade.dump import body_of
 from tests.upgrade.earlier import completes, live
@@ -344,3 +345,54 @@ def test_hundreds_of_pools_come_to_an_earlier_queue(updated: Account):
     assert updated.job("urgent")["state"] == "completed"
     configure(updated, pools=pools)
     assert [each for each in findings(updated) if each["kind"] != "history"] == []
+
+
+def test_a_request_for_spot_stays_where_it_was_accepted(updated: Account):
+    """A queue without spot pools takes it as it always did, with a warning, until 0.4. A spot pool
+    that comes changes nothing for jobs that are there, whether they wait or run."""
+    updated.settle()
+    kind = "ml.r5.large"
+    terms = {"MaxRuntimeInSeconds": 3_600, "MaxWaitTimeInSeconds": 7_200}
+    asked = {
+        "EnableManagedSpotTraining": True,
+        "StoppingCondition": terms,
+        "ResourceConfig": {"InstanceType": kind, "InstanceCount": 1, "VolumeSizeInGB": 1},
+        "Tags": [],
+    }
+
+    def submit(name: str) -> Any:
+        status, said = updated.call(add_job(TrainingJobName=name, **asked))
+        assert status == 202, said
+        updated.settle()
+        return said
+
+    assert updated.call(set_pool({"slots": 1, "instance_type": kind}, "dear"))[0] == 200
+    for name in ("asked-first", "asked-second"):
+        said = submit(name)
+        assert said["pools"] == ["dear"]
+        assert "from version 0.4 on such a request is refused" in "".join(said["warnings"])
+    cheap = {"slots": 1, "instance_type": kind, "capacity_kind": "spot"}
+    assert updated.call(set_pool(cheap, "cheap"))[0] == 200
+    said = submit("asked-third")
+    assert (said["pools"], said["warnings"]) == (["cheap"], [])
+    assert updated.job("asked-second")["pools"] == ["dear"]
+    completes(updated, "asked-first")
+    ticks(updated)
+    for name, pool in (("asked-second", "dear"), ("asked-third", "cheap")):
+        shown = updated.job(name)
+        assert (shown["state"], shown["pool"]) == ("running", pool)
+        found = updated.plane.job(name)
+        assert found is not None
+        assert found.request["EnableManagedSpotTraining"] is True
+    kept = updated.plane.job("asked-second")
+    assert kept is not None and kept.request["StoppingCondition"] == terms
+
+
+def test_earlier_attempts_are_on_demand(updated: Account, dumped):
+    updated.settle()
+    attempts = [
+        attempt for name in dumped["states"] for attempt in updated.job(name).get("attempts", ())
+    ]
+    assert attempts
+    assert {attempt["capacity_kind"] for attempt in attempts} == {"on_demand"}
+    assert not any(attempt["interruptions"] for attempt in attempts)

@@ -24,3 +24,13 @@ test("a project shows what it has spent of its budget, and what comes then", asy
   expect(screen.getByRole("img", { name: "vision: spent 412.5 of 500 slot-hours (hard)" })).toBeTruthy();
   expect(screen.queryByText(/^budget/)).toBeTruthy();
 });
+
+test("a project shows its part of past use, if that counts", async () => {
+  const status = { pool: "", resource: "slots", quota: 2, share: 3, limit: null, held: 2, stopping: 0, waiting: 1, over_quota: 0, past_use: 45.3, due: 25 };
+  const project: Project = { name: "vision", project: {}, used: {}, standings: [status], budget: null };
+  const speech = { ...project, name: "speech", standings: [{ ...status, past_use: null, due: null }] };
+  vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ projects: [project, speech] })));
+  render(<Projects />);
+  await screen.findByText(/1 more are asked for\. It has 45\.3 % of past use; its weight deserves 25 %\./);
+  expect(screen.getAllByText(/past use/)).toHaveLength(1);
+});

@@ -1,7 +1,7 @@
 import { cleanup, render, screen, within } from "@testing-library/preact";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Job, Pool, Project } from "../src/api";
-import { Queue, troubleOf } from "../src/views/queue";
+import { hoursOf, Queue, troubleOf } from "../src/views/queue";
 import { inSlots } from "../src/views/tiles";
 import { clock } from "../src/words";
 
@@ -35,11 +35,20 @@ test.each([
   ],
 ])("%s", (_, of, said) => expect(troubleOf(of)).toBe(said));
 
+test.each<[Pool["hours"], string]>([
+  [null, ""],
+  [{ slots: 0, cause: "window", changes_at: MOMENT, then: 4, moment: "20:00 UTC, 20 Nov" }, "Opens at 20:00 UTC, 20 Nov."],
+  [{ slots: 0, cause: "window", changes_at: null, then: null, moment: "" }, "Closed."],
+  [{ slots: 4, cause: "open", changes_at: MOMENT, then: 0, moment: "08:00 UTC, 21 Nov" }, "Open until 08:00 UTC, 21 Nov."],
+  [{ slots: 1, cause: "window", changes_at: MOMENT, then: 4, moment: "08:00 UTC, 21 Nov" }, "Offers 1 slot until 08:00 UTC, 21 Nov, then 4 slots."],
+  [{ slots: 4, cause: "open", changes_at: null, then: null, moment: "" }, "Open."],
+])("%j", (hours, said) => expect(hoursOf({ ...pool(4, {}), hours })).toBe(said));
+
 const job = (name: string, state: string, fields: Partial<Job> = {}): Job =>
   ({ name, state, pools: ["p5"], pool: null, priority: 0, demand: { slots: 1 }, user: "ada", submitter: "ada", project: "", changed_at: MOMENT, entry_time: MOMENT, ...fields }) as unknown as Job;
 const named = (name: string, used: number): Pool =>
   ({ ...pool(4, {}), name, used: { slots: used }, instance_type: "ml.p5.48xlarge", settings: { state: "active" } }) as unknown as Pool;
-const status = (held: number, share: number, resource = "slots") => ({ pool: "", resource, quota: 2, share, limit: null, held, stopping: 0, waiting: 0, over_quota: 0 });
+const status = (held: number, share: number, resource = "slots") => ({ pool: "", resource, quota: 2, share, limit: null, held, stopping: 0, waiting: 0, over_quota: 0, past_use: null, due: null });
 const project = (name: string, ...standings: ReturnType<typeof status>[]): Project => ({ name, standings, project: {}, used: {}, budget: null });
 
 function answers(said: Record<string, unknown>) {

@@ -7,7 +7,7 @@ import io
 from rich.console import Console, RenderableType
 
 from slotq.output.project_tables import project_page, projects_table
-from slotq_core.wire.document.views import BudgetView, ProjectView
+from slotq_core.wire.document.views import BudgetView, ProjectView, ShareStatusView
 
 SPEECH = ProjectView(name="speech", project={"name": "speech"}, used={}, standings=[])
 VISION = ProjectView(
@@ -22,6 +22,15 @@ VISION = ProjectView(
         resets_at="2026-12-01T00:00:00.000Z",
     ),
 )
+
+
+def status(past_use: float, pool: str = "") -> ShareStatusView:
+    amounts: dict[str, int] = dict.fromkeys(
+        ("quota", "share", "held", "stopping", "waiting", "over_quota"), 1
+    )
+    return ShareStatusView(
+        pool=pool, resource="slots", limit=None, past_use=past_use, due=25.0, **amounts
+    )
 
 
 def printed(what: RenderableType) -> list[str]:
@@ -42,3 +51,15 @@ def test_the_page_says_when_the_budget_begins_anew() -> None:
     assert printed(project_page(VISION))[-1] == (
         "# spent: 412.5 of 500 slot-hours (soft), until 2026-12-01T00:00:00.000Z"
     )
+
+
+def test_the_table_shows_past_use_if_it_counts() -> None:
+    counts = SPEECH.model_copy(update={"standings": [status(45.3)]})
+    head, speech, vision = printed(projects_table([counts, VISION]))
+    assert head.endswith("PAST USE")
+    assert speech.endswith("45.3 % (due 25 %)")
+    assert vision.endswith("(soft)")
+    assert not any("PAST USE" in line for line in printed(projects_table([SPEECH])))
+    assert printed(project_page(counts))[-1] == "# past use: 45.3 % (due 25 %)"
+    by_pool = SPEECH.model_copy(update={"standings": [status(50, "p"), status(20, "q")]})
+    assert "p: 50 % (due 25 %), q: 20 % (due 25 %)" in printed(projects_table([by_pool]))[1]

@@ -24,7 +24,7 @@ def test_a_pools_setting_has_an_option_and_its_help(setting):
 
 
 def test_what_the_body_takes_is_an_option():
-    more = {"name", "no_resources", "no_properties", "has_nodes", "json"}
+    more = {"name", "no_resources", "no_properties", "has_nodes", "no_windows", "json"}
     assert {it.name for it in set_.params} == PoolBody.model_fields.keys() | more
 
 

@@ -45,6 +45,12 @@ def moved_to(name: str, gpus: int, at: str, **fields: Any) -> Job:
     return asks(name, gpus, claim=claim, **fields)
 
 
+def part_on(job: Job, amount: int, at: str = "n1") -> Job:
+    """The active job with so many hundredths of the node's first GPU."""
+    placed = on(job, at)
+    return replace(placed, gpus=amount, attempt=replace(placed.attempt, gpu_part=amount))
+
+
 TWO = (node(), node("n2"))
 SCATTERED = (
     on(runs("a"), first=1),
@@ -116,6 +122,33 @@ CASES = [
         ),
         waiting=(asks("big", 3),),
         decided=["move d to n1 for big at n2"],
+    ),
+    Case(
+        sentence="a part that moves frees its GPU whole",
+        pools=(moving(),),
+        nodes=TWO,
+        active=(part_on(runs("a"), 60), part_on(runs("b"), 50, "n2")),
+        waiting=(asks("big", 4),),
+        decided=["move b to n1 for big at n2"],
+    ),
+    Case(
+        sentence="the start elsewhere counts, too: of jobs with little to lose the smaller moves",
+        pools=(moving(),),
+        nodes=TWO,
+        active=(
+            on(runs("a", since=1_000), gpus=3),
+            on(runs("b", since=4_000), "n2"),
+        ),
+        waiting=(asks("big", 4),),
+        decided=["move b to n1 for big at n2"],
+    ),
+    Case(
+        sentence="of jobs that lose the same, those move that were evicted least often",
+        pools=(moving(),),
+        nodes=TWO,
+        active=(on(replace(runs("a"), evictions=2)), on(replace(runs("b"), evictions=1), "n2")),
+        waiting=(asks("big", 4),),
+        decided=["move b to n1 for big at n2"],
     ),
     Case(
         sentence="they need not all fit on one node",

@@ -625,6 +625,20 @@ CASES = [
         waits={"j": reasons.NodeComing},
     ),
     Case(
+        sentence="a user's job that moves counts, or one user would take the turns of two",
+        pools=(nodes_pool(3, time_slice=10_000),),
+        nodes=(node(), node("n2"), node("n3")),
+        active=(
+            on(runs("r", person="ann"), gpus=4),
+            replace(
+                on(stops("m", person="bob"), "n3", gpus=4),
+                claim=Claim(pool="p", node="n2", amount=NOTHING, since=NOW, moved=True),
+            ),
+        ),
+        waiting=(claims("c", 4, at="n3", person="cid"), asks("j", 4, person="bob")),
+        waits={"j": reasons.NoGpusFree},
+    ),
+    Case(
         sentence="a drained pool keeps no node without jobs",
         pools=(nodes_pool(state=PoolState.DRAINED),),
         nodes=(node(idle=5), node("n2")),
@@ -714,6 +728,67 @@ CASES = [
         waits={"a": reasons.NoFreeSlots},
     ),
     # Victims.
+    # Nodes that jobs only wait for.
+    Case(
+        sentence="a higher rank has the instance of a node on which no job has started yet",
+        pools=(nodes_pool(1),),
+        nodes=(node(state=NodeState.STARTING),),
+        waiting=(claims("b", 1), asks("a", tenant="u", priority=5)),
+        decided=["evict  for a at p with n1"],
+        waits={"a": reasons.SlotsComing, "b": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="also once the node is ready, so that nobody starts there in vain",
+        pools=(nodes_pool(1),),
+        nodes=(node(idle=1),),
+        waiting=(claims("b", 1), asks("c", since=1), waits("a", priority=5)),
+        decided=["evict  for a at p with n1"],
+        waits={"b": reasons.NoGpusFree, "c": reasons.NoGpusFree},
+    ),
+    Case(
+        sentence="and before a job is evicted that runs",
+        pools=(nodes_pool(2),),
+        nodes=(node(state=NodeState.STARTING),),
+        active=(runs("r"),),
+        waiting=(claims("b", 1), waits("a", priority=5)),
+        decided=["evict  for a at p with n1"],
+    ),
+    Case(
+        sentence="not an equal rank, nor one below the highest that waits for the node",
+        pools=(nodes_pool(1),),
+        nodes=(node(state=NodeState.STARTING),),
+        waiting=(claims("b", 1), claims("c", 1, priority=5), waits("a", priority=5)),
+        waits={"a": reasons.NoFreeSlots, "b": reasons.NodeComing},
+    ),
+    Case(
+        sentence="nor where a job waits for the node that is never evicted",
+        pools=(nodes_pool(1),),
+        nodes=(node(state=NodeState.STARTING),),
+        waiting=(claims("b", 1, preemptible=False), waits("a", priority=5)),
+        waits={"a": reasons.NoFreeSlots},
+    ),
+    Case(
+        sentence="nor while SageMaker has not answered the node's start",
+        pools=(nodes_pool(1),),
+        nodes=(replace(node(state=NodeState.STARTING), created=False),),
+        waiting=(claims("b", 1), waits("a", priority=5)),
+        waits={"a": reasons.NoFreeSlots},
+    ),
+    Case(
+        sentence="nor where a `min_runtime` will protect the job that waits for the node",
+        pools=(nodes_pool(1, min_runtime=60_000),),
+        nodes=(node(idle=1),),
+        waiting=(claims("b", 1), waits("a", priority=5)),
+        decided=["start b on n1 0"],
+    ),
+    Case(
+        sentence="another project takes back a node that jobs of one beyond its share wait for",
+        nodes=(node("n1", project="a", state=NodeState.STARTING), node("n2", project="a")),
+        active=(on(runs("r", project="a"), "n2"),),
+        waiting=(claims("c", 1, project="a"), waits("b", project="b")),
+        projects=(quota("a", 1), quota("b", 1)),
+        decided=["evict  for b at p with n1"],
+    ),
     Case(
         sentence="lower ranks on one node are evicted, and no more than are needed",
         pools=(nodes_pool(1),),
@@ -913,12 +988,12 @@ CASES = [
         waits={"b": reasons.NodeComing, "d": reasons.NoGpusFree},
     ),
     Case(
-        sentence="once ready the node is of the claimant, whoever outranks it",
+        sentence="a higher rank has its instance where another person's job only waits for it",
         pools=(nodes_pool(1),),
         nodes=(node(one_person=True, idle=1),),
         waiting=(claims("b", 1, person="bob"), asks("a", 4, person="ann", priority=5)),
-        decided=["start b on n1 0"],
-        waits={"a": reasons.NoGpusFree},
+        decided=["evict  for a at p with n1"],
+        waits={"b": reasons.NoGpusFree},
     ),
     Case(
         sentence="jobs that stop keep others out, who wait for the node and start no other",
@@ -982,6 +1057,22 @@ def outlook_of(name: str, **world: Any) -> outlook.Outlook:
     found = plan(snapshot, NOW, asked).outlook
     assert found is not None
     return found
+
+
+def test_after_a_capacity_error_the_nodes_of_a_gang_are_one_probe() -> None:
+    """As the instances of its members are. No other job starts in the pool meanwhile."""
+    tried = nodes_pool(3, health=PoolHealth(errors=1, not_before=NOW - 1))
+    gang = [asks(name, 4, group="g", since=9) for name in ("a", "b")]
+    planned = plan(
+        Snapshot(
+            pools=(tried,),
+            waiting=(*gang, waits("c")),
+            groups=(Group(name="g", members=("a", "b")),),
+        ),
+        NOW,
+    )
+    assert said(planned) == ["begin node-1 for a", "begin node-2 for b"]
+    assert isinstance(planned.reasons["c"], reasons.PoolIsProbed)
 
 
 def test_members_of_a_gang_with_claims_do_not_start_in_a_paused_pool() -> None:
@@ -1244,3 +1335,11 @@ def test_a_gang_without_room_says_what_the_nodes_have_left_beside_its_other_memb
     assert why == planned.reasons["b"]
     assert "no node has 2 GPUs free for it; 1 is free" in why.also.sentence(), why.also.sentence()
     assert "old" in why.sentence() and "n1" not in why.sentence()
+
+
+def test_the_jobs_of_an_evicted_node_come_in_one_order_however_they_were_read() -> None:
+    """The same world gives the same plan, whatever the store's order."""
+    jobs = [on(runs(name), first=place) for place, name in enumerate("cab")]
+    world = {"pools": (nodes_pool(1),), "nodes": (node(),), "waiting": (waits("w", priority=5),)}
+    plans = [plan(Snapshot(active=active, **world), NOW) for active in (jobs, jobs[::-1])]
+    assert [said(planned) for planned in plans] == [["evict a b c for w at p with n1"]] * 2

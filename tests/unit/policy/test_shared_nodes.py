@@ -285,3 +285,36 @@ def test_reasons_name_parts_of_slots() -> None:
     why = plan(case.snapshot(), NOW).reasons["a0"]
     assert isinstance(why, reasons.QuotaExceeded)
     assert (why.needed, why.used, why.quota) == (0.25, 0, 0)
+
+
+def _spared(*waiting: Job, groups: tuple[Group, ...] = ()) -> list[str]:
+    """Why the first of these jobs evicts nobody on the full node."""
+    held = (of("a", "a0", 0), of("b", "b0", 1, gpus=3))
+    snapshot = Snapshot(
+        pools=(shared(),),
+        projects=EQUAL,
+        nodes=(node(),),
+        active=held,
+        waiting=waiting,
+        groups=groups,
+    )
+    found = plan(snapshot, NOW, waiting[0]).outlook
+    assert found is not None
+    return [spared.sentence().partition(": ")[2] for spared in found.spared]
+
+
+def test_the_outlook_names_the_share_that_keeps_a_job_from_gpus_of_other_projects() -> None:
+    assert _spared(asks("b9", project="b")) == [
+        "of equal or higher priority",
+        "project b uses 0.75 slots of its fair share 0.75",
+    ]
+    assert _spared(asks("a9", 4, project="a")) == [
+        "of equal or higher priority",
+        "project a uses 0.25 slots of its fair share 0.5",
+    ]
+
+
+def test_the_outlook_says_that_a_gang_takes_no_gpus_of_other_projects() -> None:
+    gang = tuple(asks(name, project="a", group="g") for name in ("a8", "a9"))
+    (_, theirs) = _spared(*gang, groups=(Group(name="g", members=("a8", "a9")),))
+    assert theirs == "of another project, and a gang takes no GPUs of nodes that projects share"

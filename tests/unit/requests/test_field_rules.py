@@ -74,6 +74,12 @@ profiled = lambda ms: {  # noqa: E731
     "ProfilerConfig": {"S3OutputPath": "s3://b/p", "ProfilingIntervalInMilliseconds": ms}
 }
 
+PREFERENCES = {
+    "VolumeSizeInGB": 10,
+    "InstancePreferences": [{"InstanceType": "ml.m5.large", "InstanceCount": 1}],
+}
+LIMITED = {"StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}}
+
 REFUSED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
     # the path that the message names, a request that breaks the rule, and one like it that does not
     (
@@ -85,6 +91,11 @@ REFUSED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
         "ResourceConfig.InstanceCount",
         {"ResourceConfig": {"InstanceCount": 2, **MIXED}},
         {"ResourceConfig": MIXED},
+    ),
+    (
+        "EnableManagedSpotTraining",
+        {"ResourceConfig": PREFERENCES, "EnableManagedSpotTraining": True, **LIMITED},
+        {"ResourceConfig": PREFERENCES},
     ),
     (
         "ResourceConfig.SelectedInstanceType",

@@ -43,8 +43,9 @@ def test_describe_and_events_give_the_same_observations() -> None:
         (Phase.STOPPING, 1000),
         (Phase.STOPPED, 2000),
     ]
-    # Only an event has the tags, and so the token.
-    assert told[-1] == replace(seen, token=attempt().token)
+    # Only an event has the tags, and so the token; only an answer says what is billed.
+    assert seen.billed == 2000
+    assert told[-1] == replace(seen, token=attempt().token, billed=None)
 
 
 def test_the_maximum_pending_time_is_a_capacity_error() -> None:
@@ -61,7 +62,7 @@ def test_the_maximum_pending_time_is_a_capacity_error() -> None:
     assert (seen.phase, seen.verdict, seen.at) == (Phase.FAILED, Verdict.BACK_OFF, 7_200_000)
     assert "maximum pending time" in seen.message
     told = observation_of(world.events[-1]["detail"], at=7_200_000)
-    assert replace(told, token=None) == seen
+    assert replace(told, token=None) == replace(seen, billed=None)
     assert world.training.describe("job2").phase is Phase.STOPPED
 
 
@@ -163,3 +164,42 @@ def test_times_of_every_format_are_read(value: Any, at: int) -> None:
         "Tags": {},
     }
     assert observation_of(detail, at=5).at == at
+
+
+STARTING, DOWNLOADING = ("Starting", 1_000), ("Downloading", 2_000)
+AWAY, RESTARTING, AGAIN = ("Interrupted", 5_000), ("Restarting", 6_000), ("Starting", 7_000)
+SINCE = [
+    # the transitions, and since when it has its instances or is without them
+    ([STARTING, DOWNLOADING], 1_000),
+    ([STARTING, DOWNLOADING, AWAY], 5_000),
+    ([STARTING, DOWNLOADING, AWAY, RESTARTING], 5_000),
+    ([STARTING, DOWNLOADING, AWAY, RESTARTING, AGAIN, ("Downloading", 8_000)], 8_000),
+    ([STARTING, AWAY, ("Training", 9_000), ("Uploading", 12_000)], 9_000),
+    ([], 20_000),
+]
+
+
+@pytest.mark.parametrize(("transitions", "since"), SINCE)
+def test_transitions_say_since_when_it_has_instances(transitions, since) -> None:
+    detail = {
+        "TrainingJobName": "job1",
+        "TrainingJobStatus": "InProgress",
+        "SecondaryStatus": transitions[-1][0] if transitions else "Training",
+        "LastModifiedTime": 20_000,
+        "SecondaryStatusTransitions": [
+            {"Status": status, "StartTime": start} for status, start in transitions
+        ],
+    }
+    assert observation_of(detail, at=99).changed_at == since
+
+
+@pytest.mark.parametrize("odd", ["?", 7, [None], [{}], [{"Status": []}], [{"Status": "Training"}]])
+def test_odd_transitions_are_ignored(odd) -> None:
+    detail = {
+        "TrainingJobName": "job1",
+        "TrainingJobStatus": "InProgress",
+        "SecondaryStatus": "Training",
+        "LastModifiedTime": 20_000,
+        "SecondaryStatusTransitions": odd,
+    }
+    assert observation_of(detail, at=99).changed_at == 20_000

@@ -154,6 +154,20 @@ def test_without_a_checkpoint_the_whole_attempt_is_lost():
     assert found.by_priority["1"].slot_seconds_lost == 0
 
 
+def test_jobs_on_a_node_count_their_parts_of_a_slot():
+    """six and two fill the node from 10 to 30, six is stopped at 30: lost. all: 30 to 50."""
+    jobs = [
+        job("six", gpus=6, runtime=90, checkpoint=False),
+        job("two", gpus=2, runtime=20),
+        job("all", 30, gpus=8, runtime=20, priority=1),
+    ]
+    kept = {"gpus": 8, "keep": 10, "start_seconds": 10}
+    found = figures(pools=[pool(1, nodes=kept)], jobs=jobs, until=50)
+    assert found.by_priority["0"].slot_seconds == 0.75 * 20 + 0.25 * 20
+    assert found.slot_seconds_lost == 0.75 * 20
+    assert found.utilisation == round((0.25 * 20 + 20) / 50, 4)
+
+
 def test_what_an_eviction_loses_is_no_use():
     """low runs from 0 to 10 and is stopped at 15: lost. high: 15 to 35. low anew: 35 to 85."""
     jobs = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,72 @@ def test_asking_calls_nothing(monkeypatch):
     monkeypatch.setattr(slotq_training, "_watch", Quiet())
     assert counted_calls(slotq_training.should_suspend) == counted_calls(lambda: None)
     assert counted_lines(slotq_training.should_suspend) == 3
+
+
+class Torch:
+    """`torch.cuda` before the script uses CUDA."""
+
+    def __init__(self):
+        self.cuda, self.queued, self.parts = self, [], []
+        self._lazy_call = self.queued.append
+        self.set_per_process_memory_fraction = self.parts.append
+
+
+class TensorFlow:
+    """`tensorflow.config` of a job that sees one GPU."""
+
+    def __init__(self):
+        self.config, self.limits = self, []
+
+    def list_physical_devices(self, kind):
+        return [kind]
+
+    def LogicalDeviceConfiguration(self, memory_limit):  # noqa: N802 - TensorFlow's name
+        return memory_limit
+
+    def set_logical_device_configuration(self, gpu, limits):
+        self.limits.append((gpu, limits))
+
+
+@pytest.fixture
+def frameworks(monkeypatch):
+    """torch and TensorFlow, imported, in a job with a quarter of a GPU of 40 GiB."""
+    found = {"torch": Torch(), "tensorflow": TensorFlow()}
+    for name, module in found.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("SLOTQ_GPU_FRACTION", "0.25")
+    monkeypatch.setenv("SLOTQ_GPU_MEMORY", str(10 << 30))
+    monkeypatch.delenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", raising=False)
+    return found["torch"], found["tensorflow"]
+
+
+def test_a_script_holds_its_frameworks_to_its_part_of_a_gpu(frameworks):
+    torch, tensorflow = frameworks
+    assert slotq_training.limit_gpu_memory() == 0.25
+    assert tensorflow.limits == [("GPU", [10_240])]
+    assert torch.parts == []  # CUDA is not initialised yet.
+    for call in torch.queued:
+        call()
+    assert torch.parts == [0.25]
+
+
+def test_a_node_that_does_not_know_its_gpus_memory_leaves_tensorflow_alone(frameworks, monkeypatch):
+    monkeypatch.delenv("SLOTQ_GPU_MEMORY")
+    assert slotq_training.limit_gpu_memory() == 0.25
+    assert frameworks[1].limits == []
+
+
+def test_a_script_on_whole_gpus_or_under_mps_sets_no_cap(frameworks, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "GPU-1=10240M")
+    assert slotq_training.limit_gpu_memory() is None
+    monkeypatch.delenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")
+    monkeypatch.delenv("SLOTQ_GPU_FRACTION")
+    assert slotq_training.limit_gpu_memory() is None
+    assert frameworks[0].queued == frameworks[1].limits == []
+
+
+def test_a_cap_imports_no_framework(monkeypatch):
+    monkeypatch.setenv("SLOTQ_GPU_FRACTION", "0.25")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert slotq_training.limit_gpu_memory() == 0.25
+    assert "tensorflow" not in sys.modules

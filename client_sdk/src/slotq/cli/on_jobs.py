@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slotq.cli.dry_run import show_dry_runs
 from slotq.cli.name_arguments import Hints
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, Refused, SlotQError, UnexpectedAnswer
 from slotq.jobs.verbs import Outcome
@@ -88,6 +87,8 @@ def submit_each(
     """Submit these jobs, each for itself, and show the outcome of each. What takes more than about
     a second says so."""
     if dry_run:
+        from slotq.cli.dry_run import show_dry_runs
+
         show_dry_runs(app, requests, lambda request: client.submit(request, dry_run=True))
         return
     begun = app.clock()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
     from slotq_core.wire.views.pools import (
         FailedNodesView,
+        HoursView,
         MissingRightView,
         PoolSettingsView,
         PoolView,
@@ -108,7 +109,10 @@ def health(pool: PoolView) -> str:
     """`ok`, or what keeps the pool from full use, and until when."""
     said, health = [], pool.health
     drained = pool.settings.state == PoolState.DRAINED
-    if not drained and pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
+    if pool.hours is not None and not drained:
+        said.append(hours(pool.hours, pool.capacity["slots"]))
+    offered = pool.hours.slots if pool.hours else pool.capacity["slots"]
+    if not drained and pool.size["slots"] + pool.foreign["slots"] < offered:
         until = f" until {moment(health.learned_until)}" if health.learned_until else ""
         said.append(f"the account allows {health.learned}{until}")
     if health.errors:
@@ -120,6 +124,17 @@ def health(pool: PoolView) -> str:
     said += [_missing(right) for right in health.missing_rights]
     said += [_failed(nodes) for nodes in health.failed_nodes]
     return "; ".join(said) or "ok"
+
+
+def hours(now: HoursView, slots: int) -> str:
+    """What a pool's hours say: `open until 08:00 Europe/Berlin, 28 Nov`. `slots`: all of them."""
+    if not now.slots:
+        return f"opens at {now.moment}" if now.moment else "closed"
+    offers = "open" if now.slots >= slots else f"offers {units(now.slots, 'slots')}"
+    if now.then is None:
+        return offers
+    after = "" if now.then == 0 else f", then {units(now.then, 'slots')}"
+    return f"{offers} until {now.moment}{after}"
 
 
 def _missing(right: MissingRightView) -> str:

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
-    """The projects, one line each: quota, weight, limit, share, use and demand; and the spent
-    budget, if any project has one."""
+    """The projects, one line each: quota, weight, limit, share, use and demand; the spent
+    budget, if any project has one; and past use, if it counts."""
     shown = [*projects]
     budgets = ("SPENT",) if any(project.budget for project in shown) else ()
+    counts = any(map(past_use, shown))
+    past = ("PAST USE",) if counts else ()
     heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")
-    leaves = ("DEPARTMENT", "PRIORITY", "WEIGHT", "LIMIT", "SPENT", "OVER", "WAITING")
-    table = columns("PROJECT", "DEPARTMENT", *heads, *budgets, leaves=leaves)
+    leaves = ("DEPARTMENT", "PRIORITY", "WEIGHT", "LIMIT", "SPENT", "PAST USE", "OVER", "WAITING")
+    table = columns("PROJECT", "DEPARTMENT", *heads, *budgets, *past, leaves=leaves)
     for project in shown:
         entry = project.project
         table.add_row(
@@ -39,6 +41,7 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
             _of(project, "over_quota"),
             _of(project, "waiting"),
             *((_spent(project.budget),) if budgets else ()),
+            *((past_use(project),) if counts else ()),
         )
     return table if table.row_count else Text("there are no projects: everybody shares everything")
 
@@ -49,6 +52,8 @@ def project_page(project: ProjectView) -> RenderableType:
     lines = [f"{text_of(project.project)}# used: {used}"]
     if project.budget:
         lines.append(f"# spent: {_spent(project.budget)}, until {project.budget.resets_at}")
+    if past := past_use(project):
+        lines.append(f"# past use: {past}")
     return Text("\n".join(lines))
 
 
@@ -61,6 +66,17 @@ def _spent(budget: BudgetView | None) -> str:
         for slot_seconds in (budget.spent_slot_seconds, budget.slot_seconds)
     )
     return f"{spent} of {whole} slot-hours ({budget.beyond})"
+
+
+def past_use(project: ProjectView) -> str:
+    """The part of past use, and the part that the weight deserves, by pool: `45 % (due 25 %)`.
+    Empty: past use does not count."""
+    by_pool = {
+        status.pool: f"{status.past_use:g} % (due {status.due:g} %)"
+        for status in project.standings
+        if status.past_use is not None and status.due is not None
+    }
+    return amounts(by_pool.get("", by_pool)) if by_pool else ""
 
 
 def _of(project: ProjectView, figure: str) -> str:

@@ -70,6 +70,7 @@ function ProjectPanel({ project }: { project: Project }) {
             <p>
               {what}: holds {status.held} of a quota of {status.quota}; its fair share now is {status.share}
               {status.limit !== null && `, its limit ${status.limit}`}; {status.waiting} more are asked for.
+              {status.past_use != null && status.due != null && ` It has ${status.past_use} % of past use; its weight deserves ${status.due} %.`}
             </p>
             <Bar
               pieces={pieces}

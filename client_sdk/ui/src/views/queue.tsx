@@ -68,6 +68,7 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
       </h2>
       <Bar pieces={pieces} total={size} label={pieces.map((piece) => `${piece.amount} ${piece.name}`).join(", ")} />
       <Legend pieces={pieces} />
+      {hoursOf(pool) && <p>{hoursOf(pool)}</p>}
       {troubleOf(pool) && <p class="trouble">{troubleOf(pool)}</p>}
       <h3>Runs</h3>
       <Rows
@@ -91,10 +92,19 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
   );
 }
 
+/** Until when the pool is open, or when it opens; empty: it is always open. */
+export function hoursOf({ hours, capacity }: Pool): string {
+  if (hours == null) return "";
+  if (hours.slots === 0) return hours.moment ? `Opens at ${hours.moment}.` : "Closed.";
+  const offers = hours.slots < (capacity.slots ?? 0) ? `Offers ${counted(hours.slots, "slot")}` : "Open";
+  if (hours.then == null) return `${offers}.`;
+  return `${offers} until ${hours.moment}${hours.then > 0 ? `, then ${counted(hours.then, "slot")}` : ""}.`;
+}
+
 /** What SageMaker's refusals have shown of the pool, and until when; empty if nothing. */
-export function troubleOf({ capacity, foreign, health, size }: Pool): string {
+export function troubleOf({ capacity, foreign, health, hours, size }: Pool): string {
   const said: string[] = [];
-  const shrunk = (size.slots ?? 0) + (foreign.slots ?? 0) < (capacity.slots ?? 0);
+  const shrunk = (size.slots ?? 0) + (foreign.slots ?? 0) < (hours?.slots ?? capacity.slots ?? 0);
   if (shrunk && health.learned != null && health.learned_until != null)
     said.push(`The account allows ${counted(health.learned, "slot")} until ${clock(health.learned_until)}.`);
   if (health.errors > 0 && health.not_before != null) said.push(`Next try at ${clock(health.not_before)}.`);

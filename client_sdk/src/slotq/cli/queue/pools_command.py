@@ -87,6 +87,15 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--nodes/--no-nodes", "has_nodes", default=None, help="Keep nodes, or keep none.")
 @click.option(
+    "--window",
+    "windows",
+    metavar="WINDOW",
+    multiple=True,
+    help="When the pool is open, such as 'mon-fri 20:00-08:00 Europe/Berlin'; repeat it to list "
+    "all.",
+)
+@click.option("--no-windows", is_flag=True, help="The pool is always open.")
+@click.option(
     "--forget-limit",
     is_flag=True,
     help="Forget what SageMaker's refusals have shown of the pool; --slots does so too.",
@@ -106,6 +115,8 @@ def set_(
     no_properties: bool,
     nodes: tuple[tuple[str, str], ...],
     has_nodes: bool | None,
+    windows: tuple[str, ...],
+    no_windows: bool,
     **options: Any,
 ) -> None:
     """Change settings of pool NAME, or create it (with --slots and --instance-type).
@@ -123,6 +134,8 @@ def set_(
         settings["properties"] = dict(properties)
     if nodes or has_nodes is not None:
         settings["nodes"] = _nodes(nodes, has_nodes)
+    if windows or no_windows:
+        settings["windows"] = [*windows]
     if not settings:
         raise click.UsageError("say what to change, e.g. --slots 4")
     _change(ctx.obj, name, settings, revision=revision)

@@ -16,7 +16,6 @@ from slotq.cli.words import MomentWord
 from slotq.errors import NotAllowed, UnexpectedAnswer
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
-from slotq.output.group_tables import groups_of, groups_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean
@@ -171,6 +170,7 @@ def _fetcher(
 @click.pass_obj
 def groups(app: App, /, *, everything: bool) -> None:
     """List gangs and sweeps: their states, and how many of their jobs are in each state."""
+    from slotq.output.group_tables import groups_of, groups_table
     from slotq_core.wire.groups.views import GroupsView
 
     client = app.client()

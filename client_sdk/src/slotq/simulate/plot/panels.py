@@ -26,7 +26,7 @@ def draw_pool(
 ) -> None:
     """Draw slots used, stacked by colour, below the line of the capacity. White is free."""
     end = spans[-1].until if spans else 1
-    by_group: dict[str, list[tuple[int, int]]] = {group: [] for group in palette.groups}
+    by_group: dict[str, list[tuple[int, float]]] = {group: [] for group in palette.groups}
     for holding in held:
         slots = holding.slots
         by_group[palette.group(holding.job)] += [(holding.since, slots), (holding.until, -slots)]

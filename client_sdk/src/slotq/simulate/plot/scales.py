@@ -5,7 +5,6 @@ Curves have exact points if there are few changes, else means.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
@@ -20,7 +19,7 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 
 Numbers = NDArray[np.float64]
-Steps = Sequence[tuple[int, int]]
+Steps = Sequence[tuple[int, float]]
 """Moments, each with the amount added at that moment."""
 
 MOST_POINTS = 600
@@ -79,10 +78,10 @@ class Palette:
     def __init__(self, scenario: Scenario, record: Record, end: int) -> None:
         self._scenario = scenario
         self.by_project = bool(scenario.projects)
-        held = Counter({self._own(spec): 0 for spec in scenario.jobs})
+        held: dict[str, float] = {self._own(spec): 0 for spec in scenario.jobs}
         for holding in holdings(scenario, record, end):
             held[self._own(holding.job)] += holding.slots * (holding.until - holding.since)
-        most = [name for name, _ in held.most_common()]
+        most = sorted(held, key=held.__getitem__, reverse=True)
         kept = most[: len(_COLOURS)]
         if not self.by_project:
             kept.sort(key=int, reverse=True)

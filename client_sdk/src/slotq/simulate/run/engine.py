@@ -18,9 +18,10 @@ from slotq.simulate.run.opening import (
     fate_of,
     opening_of,
     ranks,
+    with_hours,
 )
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.run.simulated_spot import SimulatedSpot
 from slotq.simulate.run.simulated_warm import SimulatedWarm, with_warm_key
@@ -53,6 +54,7 @@ from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.order import after_yield
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
+from slotq_core.storage.scheduled import scheduled
 
 USER_CANCEL = "its user"
 
@@ -97,6 +99,7 @@ class _World:
         self._refused = opening.refused
         self._yields = opening.yields
         self._spent = Spent(self._configuration, opening.spent)
+        self._past = Past(self._configuration, opening.past_use)
         self._ranks = ranks(scenario)
         self._states: dict[str, JobState] = {}
         """The state of every accepted job."""
@@ -142,12 +145,12 @@ class _World:
         for name in self._asks.get(at, ()):
             job = self._jobs.get(name)
             if job is not None and not job.active:
-                heads, more = self._jobs.heads(self._world()), self._jobs.more
+                heads, more = self._jobs.heads(self._world(now)), self._jobs.more
                 world = World(snapshot=heads, ledgers={}, more=more, ahead_of=self._ahead_of)
                 self.record.asked[now, name] = looked_into(job, world, now)
 
     def _ahead_of(self, job: Job) -> Ahead:
-        everything = self._jobs.everything(self._world())
+        everything = self._jobs.everything(self._world(self._moment))
         place = places(everything.waiting, everything.yields).get(job.name, 1)
         return Ahead(jobs=place - 1)
 
@@ -206,6 +209,7 @@ class _World:
                 rights=self._rights,
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
+            job = with_hours(job, spec, pools)
             job = with_warm_key(job, spec.role, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
@@ -261,14 +265,15 @@ class _World:
     def _pass(self, now: int) -> None:
         if now < self._begins:
             return  # Before the run begins, jobs enter but no pass decides.
+        self._past.count(self._jobs.active(), now)
         while True:
             self._nodes.settle(self._jobs.active(), now)
-            heads = self._jobs.heads(self._world())
+            heads = self._jobs.heads(self._world(now))
             for status in self._spent.warnings(heads, now):
                 self.record.warn(status, now)
             planned = plan(heads, now, more=self._jobs.more)
             if self._watch:
-                self._watch(self._jobs.everything(self._world()), planned, now)
+                self._watch(self._jobs.everything(self._world(now)), planned, now)
             for decision in planned.decisions:
                 self._warm.carry_out(decision, now)
                 for before, decided in steps(decision, self._pools, now):
@@ -424,16 +429,17 @@ class _World:
         assert job.attempt is not None
         return fate_of(self._courses[job.name].fails, job.attempt.number)
 
-    def _world(self) -> Snapshot:
+    def _world(self, now: int) -> Snapshot:
         """The snapshot without the jobs."""
         return copied(
             self._configuration,
-            pools=tuple(self._pools.values()),
+            pools=tuple(scheduled(self._pools.values(), now)),
             nodes=self._nodes.all(),
             warm=self._warm.all(),
             groups=tuple(self._groups.values()),
             yields=self._yields,
             spent=self._spent.spending(),
+            past_use=self._past.use,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -446,6 +452,7 @@ class _World:
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
+        self._past.note(before, after, now)
         self._states[after.name] = after.state
         self._jobs.put(after)
         if after.terminal:

@@ -19,10 +19,17 @@ from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
-from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
+from slotq.simulate.run.opening import (
+    SCRIPT,
+    fate_of,
+    ranks,
+    refused_gangs,
+    running_jobs,
+    runtime_limit,
+)
 from slotq.simulate.run.played_nodes import LastingDocuments, PlayedNodes, node_of
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.simulated_spot import SpotTurn, runtime_limit, turn_of
+from slotq.simulate.run.simulated_spot import SpotTurn, turn_of
 from slotq.simulate.scenario.fields import NO_CAPACITY, NO_ROLE
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, JobSpec
@@ -377,6 +384,7 @@ class _Live:
         while True:
             self._manager.periodic.listen()
             self._manager.periodic.count_spending()
+            self._manager.periodic.count_past_use()
             released = self._plane.calls["UpdateTrainingJob"]
             done = self._manager.passes.run(looks=True)
             for status in done.budget_warnings:

@@ -14,6 +14,7 @@ from statistics import fmean
 from slotq.simulate.run.record import REFUSED, Record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.pools import Pool, PoolState
 
 _WAITING = {"pending", "preempted", "backoff"}
@@ -87,18 +88,19 @@ class _Sheet:
             for name, states in record.states.items()
             if states[-1][1] != REFUSED
         }
-        self.held: dict[str, int] = defaultdict(int)
+        self.held: dict[str, float] = defaultdict(int)
         for held in holdings(scenario, record, self.end):
             self.held[held.job.name] += held.slots * (held.until - held.since)
-        self.lost: dict[str, int] = defaultdict(int)
-        self.lost_since_start = 0
+        self.lost: dict[str, float] = defaultdict(int)
+        self.lost_since_start: float = 0
         """The part of all jobs' losses that they held from 0 on."""
         specs = {spec.name: spec for spec in scenario.jobs}
         for run in record.runs:
             spec = specs[run.job]
             if run.outcome == "preempted" and run.until is not None and not spec.checkpoint:
-                self.lost[run.job] += spec.needed.slots * (run.until - run.since)
-                self.lost_since_start += spec.needed.slots * (run.until - max(0, run.since))
+                slots = spec.needed.slots * _part(scenario, spec, run.pool)
+                self.lost[run.job] += slots * (run.until - run.since)
+                self.lost_since_start += slots * (run.until - max(0, run.since))
 
     def figures(self, names: Iterable[str]) -> Figures:
         every = list(names)
@@ -108,8 +110,8 @@ class _Sheet:
             wait_mean=round(fmean(waits), 3) if waits else 0.0,
             wait_p95=waits[-(-95 * len(waits) // 100) - 1] if waits else 0.0,
             evictions=sum(self._record.evictions(name) for name in every),
-            slot_seconds=sum(self.held[name] for name in every) / 1000,
-            slot_seconds_lost=sum(self.lost[name] for name in every) / 1000,
+            slot_seconds=round(sum(self.held[name] for name in every) / 1000, 3),
+            slot_seconds_lost=round(sum(self.lost[name] for name in every) / 1000, 3),
         )
 
 
@@ -137,11 +139,11 @@ class Span:
     until: int
     capacity: int
     foreign: int
-    used: int
+    used: float
     state: PoolState
 
     @property
-    def room(self) -> int:
+    def room(self) -> float:
         """The slots available: the capacity less foreign use, or none in a drained pool. If jobs
         use more than that in a pool that shrank or was drained, the slots in use."""
         offered = 0 if self.state is PoolState.DRAINED else self.capacity - self.foreign
@@ -150,11 +152,11 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """Slots that a job holds for a time (ms)."""
+    """Slots that a job holds for a time (ms); on a node, its part of one."""
 
     job: JobSpec
     pool: str
-    slots: int
+    slots: float
     since: int
     until: int
 
@@ -178,12 +180,19 @@ def holdings(scenario: Scenario, record: Record, end: int) -> Iterator[Held]:
         if until > max(0, run.since):
             job, since = specs[run.job], max(0, run.since)
             for pool, held in job.held_in(run.pool).items():
-                yield Held(job=job, pool=pool, slots=held.slots, since=since, until=until)
+                slots = held.slots * _part(scenario, job, pool)
+                yield Held(job=job, pool=pool, slots=slots, since=since, until=until)
+
+
+def _part(scenario: Scenario, job: JobSpec, pool: str) -> float:
+    """The part of its slot that a job has on a node; 1 for whole instances."""
+    kept = next((found.nodes for found in scenario.pools if found.name == pool), None)
+    return job.gpus / (WHOLE * kept.gpus) if job.gpus and kept else 1
 
 
 def spans(scenario: Scenario, record: Record, end: int) -> dict[str, list[Span]]:
     """The spans of each pool from 0 to the end, without a gap."""
-    steps: dict[str, list[tuple[int, int]]] = {name: [] for name in scenario.pool_names}
+    steps: dict[str, list[tuple[int, float]]] = {name: [] for name in scenario.pool_names}
     for held in holdings(scenario, record, end):
         steps[held.pool] += [(held.since, held.slots), (held.until, -held.slots)]
     changes: dict[str, list[tuple[int, Pool]]] = {name: [] for name in scenario.pool_names}
@@ -198,13 +207,14 @@ def spans(scenario: Scenario, record: Record, end: int) -> dict[str, list[Span]]
 
 
 def _spans(
-    pool: Pool, steps: list[tuple[int, int]], changes: list[tuple[int, Pool]], end: int
+    pool: Pool, steps: list[tuple[int, float]], changes: list[tuple[int, Pool]], end: int
 ) -> Iterator[Span]:
     moments = sorted({0, end, *(t for t, _ in steps), *(t for t, _ in changes if t < end)})
-    used, step, change = 0, 0, 0
+    used: float = 0
+    step, change = 0, 0
     for since, until in pairwise(moments):
         while step < len(steps) and steps[step][0] <= since:
-            used += steps[step][1]
+            used = round(used + steps[step][1], 6)
             step += 1
         while change < len(changes) and changes[change][0] <= since:
             pool = changes[change][1]

@@ -20,6 +20,7 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, InterruptionSpec, JobSpec
 from slotq_core.adapters.sagemaker.sagemaker_errors import WAITED_TOO_LONG
 from slotq_core.admission.groups import check_gang
+from slotq_core.admission.instances.runtimes import with_longest
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused
@@ -28,13 +29,14 @@ from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import Rights, UserBooks
+from slotq_core.ports.training import MAX_RUNTIME, Request
 
 
 class RunInputs(Protocol):
@@ -124,6 +126,7 @@ class InitialQueue:
     """The gangs whose jobs are all refused at their submission."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
+    past_use: PastUse = NO_PAST_USE
     nodes: tuple[Node, ...] = ()
     """The nodes that hold slots."""
 
@@ -202,7 +205,8 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     for spec in scenario.jobs:
         if spec.running_since is None or spec.at is None:
             continue
-        job = classed(_running(spec, scenario, world.pools), books)
+        running = with_hours(_running(spec, scenario, world.pools), spec, world.pools)
+        job = classed(running, books)
         if job.auto:
             waiting = replace(job, attempt=None)
             class_name = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
@@ -210,6 +214,17 @@ def running_jobs(scenario: Scenario) -> list[Job]:
         books.take(job, spec.at)
         found.append(job)
     return found
+
+
+def runtime_limit(longest: int | None) -> Request:
+    """The part of a request that says how long (ms) its job may run; None: SageMaker's default."""
+    seconds = MAX_RUNTIME if longest is None else max(1, longest // 1000)
+    return {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}
+
+
+def with_hours(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
+    """The job with the longest that it may run, if one of its pools has hours."""
+    return with_longest(job, runtime_limit(spec.max_runtime), pools)
 
 
 def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:

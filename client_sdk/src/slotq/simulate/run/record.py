@@ -15,7 +15,11 @@ from slotq_core.operations.status import Status
 
 REFUSED = "refused"
 
-_EVICTIONS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+_EVICTIONS: dict[StopCause | None, str] = {
+    StopCause.EVICTED: "evict",
+    StopCause.YIELDED: "yield",
+    StopCause.CLOSED: "suspend",
+}
 """The events of evictions, by the decided stop cause."""
 _STOPS: dict[StopCause | None, str] = {**_EVICTIONS, StopCause.STALLED: "stall"}
 """The events of stops that the queue decides."""
@@ -27,9 +31,10 @@ class RecordedEvent:
 
     t: int
     event: str
-    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; stall: a silent
-    script is warned of or stopped; interrupt, resume: SageMaker has taken spot instances back, and
-    found others; budget: a project has come near its budget."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; suspend: the
+    hours of its pool stop a job; stall: a silent script is warned of or stopped; interrupt, resume:
+    SageMaker has taken spot instances back, and found others; budget: a project has come near its
+    budget."""
     job: str
     """Empty for `budget`."""
     pool: str | None = None

@@ -12,14 +12,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from slotq_core.lifecycle import copied
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import NOTHING_SPENT, BudgetStatus, Spending
+from slotq_core.model.projects import (
+    NO_PAST_USE,
+    NOTHING_SPENT,
+    BudgetStatus,
+    PastUse,
+    Spending,
+)
+from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, by_user, first_read
 from slotq_core.policy.plan import Found, Need
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.usage.amounts import Window
+from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import month_of, next_month
+from slotq_core.usage.past_use import DayUse, add_attempt, hour_of, is_due, past_use
 
 _place = attrgetter("entry_time", "name")
 """The order within a line."""
@@ -167,6 +177,50 @@ class Spent:
             self._month = month
             self._slot_ms.clear()
             self._warned.clear()
+
+
+class Past:
+    """The past use of projects, added up each hour."""
+
+    def __init__(self, configuration: Snapshot, before: PastUse = NO_PAST_USE) -> None:
+        """`before`: past use before the run, as of its hour."""
+        self._sharing = Sharing(
+            projects=configuration.projects,
+            departments=configuration.departments,
+            fair_share=configuration.fair_share,
+        )
+        self.use, self._before = before, before
+        self._settled: DayUse = {}
+        """The use of attempts that ended before the last count."""
+        self._ended: list[AttemptUse] = []
+        """The attempts that ended since."""
+
+    def note(self, before: Job | None, after: Job, now: int) -> None:
+        """Keep the attempt that this change ends, if it ends one."""
+        ended = before.attempt if before and not after.attempt else None
+        if ended is not None and self._sharing.fair_share is not None and before is not None:
+            self._ended.append(self._use(before, copied(ended, ended_at=now)))
+
+    def count(self, active: Iterable[Job], now: int) -> None:
+        """Add up the use until the last full hour, if an hour is over."""
+        if not is_due(self.use, self._sharing, now):
+            return
+        at, later, recent = hour_of(now), list[AttemptUse](), DayUse()
+        for use in self._ended:
+            if use.ended_at is not None and use.ended_at <= at:
+                add_attempt(self._settled, use, at)
+            else:
+                later.append(use)
+        self._ended = later
+        running = (self._use(job, job.attempt) for job in active if job.attempt)
+        for use in (*later, *running):
+            add_attempt(recent, use, at)
+        self.use = past_use([self._settled, recent], at, self._sharing, self._before)
+
+    def _use(self, job: Job, attempt: Attempt) -> AttemptUse:
+        """The attempt's use in this run: what came before is in the sums from before."""
+        use, since = use_of(job, attempt), self._before.at
+        return copied(use, admitted_at=max(use.admitted_at, since)) if since else use
 
 
 def _end_of(month: int) -> int:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from slotq.simulate.run.agenda import Agenda, Due
-from slotq.simulate.run.opening import Course
+from slotq.simulate.run.opening import Course, runtime_limit
 from slotq.simulate.scenario.sections import InterruptionSpec
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import CapacityKind
-from slotq_core.ports.training import MAX_RUNTIME, Request, spot_terms
+from slotq_core.ports.training import spot_terms
 
 
 class SpotTurn(NamedTuple):
@@ -32,12 +32,6 @@ def turn_of(interruptions: Sequence[InterruptionSpec], attempt: int, turn: int) 
     waits += [spec.lasts for spec in own]
     late = waits[turn] if turn < len(waits) else 0
     return SpotTurn(late=late, keeps=own[turn].after if turn < len(own) else None)
-
-
-def runtime_limit(longest: int | None) -> Request:
-    """The part of a request that says how long (ms) its job may run; None: SageMaker's default."""
-    seconds = MAX_RUNTIME if longest is None else max(1, longest // 1000)
-    return {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}
 
 
 @dataclass(kw_only=True, slots=True)

@@ -43,6 +43,15 @@ def budgets_come_to_an_end(scenario: Contents) -> Iterator[DocumentFault]:
         )
 
 
+def past_use_comes_to_an_end(scenario: Contents) -> Iterator[DocumentFault]:
+    """Where past use counts, a job without an end is looked at each hour for ever."""
+    counts = scenario.fair_share is not None
+    if counts and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
+        yield DocumentFault(
+            (), "until is needed: with fair_share, jobs without a runtime are looked at each hour"
+        )
+
+
 def groups_are_whole(scenario: Contents) -> Iterator[DocumentFault]:
     """A gang has members, includes its mandatory ones, and belongs to one project."""
     for place, group in enumerate(scenario.groups):
@@ -182,6 +191,7 @@ CHECKS: tuple[Check, ...] = (
     pools_declare_what_instances_contain,
     turns_come_to_an_end,
     budgets_come_to_an_end,
+    past_use_comes_to_an_end,
     contents.changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,

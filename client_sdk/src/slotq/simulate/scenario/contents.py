@@ -35,6 +35,7 @@ from slotq_core.wire.document.models import class_of
 from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
+    FairShareSection,
     LimitsSection,
     NotificationSection,
     PeopleSection,
@@ -71,6 +72,7 @@ class Contents(Section):
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
+    fair_share: FairShareSection | None = None
     classes: tuple[ClassSection, ...] = ()
     users: tuple[UserSection, ...] = ()
     user_groups: tuple[UserGroupSection, ...] = ()

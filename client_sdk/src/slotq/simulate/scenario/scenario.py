@@ -50,6 +50,7 @@ from slotq_core.wire.document.faults import (
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
+    fair_share_of,
     project_of,
     scheduler_of,
     user_group_of,
@@ -105,6 +106,7 @@ class Scenario(Contents):
             session_roles=self.people.session_roles,
             weights=self.sharing.weights,
             scheduler=scheduler_of(self.scheduler),
+            fair_share=fair_share_of(self.fair_share),
         ).weighed()
 
     def configuration(self) -> Snapshot:
@@ -117,6 +119,7 @@ class Scenario(Contents):
             users=users_among(self.shared, {job.user for job in self.jobs}),
             user_groups=self.shared.user_groups,
             scheduler=self.shared.scheduler,
+            fair_share=self.shared.fair_share,
             groups=tuple(self._group(spec) for spec in self.groups),
         )
 

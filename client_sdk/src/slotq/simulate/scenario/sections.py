@@ -122,6 +122,7 @@ class PoolSpec(PoolSection):
             properties=self.properties,
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
+            windows=self.windows,
             **{**settings, "count_foreign": True},
         )
 
@@ -207,8 +208,8 @@ class JobSpec(Section):
     interruptions: tuple[InterruptionSpec, ...] = ()
     """Those of its attempts in spot pools, in order."""
     max_runtime: Period | None = None
-    """Its MaxRuntimeInSeconds, which only decides how long it waits for spot instances. None:
-    SageMaker's default."""
+    """Its MaxRuntimeInSeconds, which only decides where it fits into a pool's hours, and how long
+    it waits for spot instances. None: SageMaker's default."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""

@@ -118,7 +118,8 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
             raise NoSuchProject(unknown("project", name, there))
         settings = with_project(settings, name, {"quota": quota})
     after = read(written(settings))
-    held = held_by_fixed(job for job in queue.jobs if job.active)
+    active = [job for job in queue.jobs if job.active]
+    held = held_by_fixed(active, queue.settings.pools)
     before = SettingsInUse(settings=queue.settings, held=held)
     check(before, SettingsInUse(settings=after, held=held))
     return after

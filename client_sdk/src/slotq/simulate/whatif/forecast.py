@@ -52,6 +52,7 @@ def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forec
         left=runtimes.left(queue),
         yields=snapshot.yields,
         spent=queue.spent,
+        past_use=queue.past_use,
         nodes=queue.nodes,
     )
     last: list[Plan] = []

@@ -11,7 +11,7 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Spending
+from slotq_core.model.projects import PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
@@ -24,6 +24,7 @@ from slotq_core.wire.scenario.pages import (
     health_of,
     job_of,
     node_of,
+    past_use_of,
     spending_of,
     yielded_of,
 )
@@ -44,6 +45,7 @@ class ForecastInput:
     groups: tuple[Group, ...]
     yields: tuple[Yielded, ...]
     spent: Spending
+    past_use: PastUse
     nodes: tuple[Node, ...]
     etas: Mapping[str, int]
     """How long (ms) jobs say that they still run, by job."""
@@ -77,6 +79,7 @@ class ForecastInput:
             groups=tuple(map(group_of, view.groups)),
             yields=tuple(map(yielded_of, view.yields)),
             spent=spending_of(view.spent),
+            past_use=past_use_of(view.past_use),
             nodes=tuple(map(node_of, view.nodes)),
             etas=durations_of({job.name: job.eta_seconds for job in view.jobs}),
             limits=durations_of({job.name: job.max_runtime for job in view.jobs}),
@@ -105,6 +108,7 @@ class ForecastInput:
             (job for job in self.jobs if job.waits),
             (job for job in self.jobs if job.state is JobState.BACKOFF),
             spent=self.spent,
+            past_use=self.past_use,
             yields=self.yields,
             groups=self.groups,
             nodes=self.nodes,

@@ -32,6 +32,8 @@ Durations are whole seconds. The settings:
 - `checkpoints`: what happens to a preemptible job without checkpoints: warn, provide or require
 - `nodes`: how the pool keeps nodes (`nodes=on`, `nodes=keep:10m+share:pool`, in JSON an object;
   `slotq_core.wire.nodes.node_rules` has the keys)
+- `windows`: when the pool is open (`windows=mon-fri 20:00-08:00 Europe/Berlin`, several joined by
+  +; in JSON a list of texts, or of objects with days, from, to and zone)
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.
@@ -82,6 +84,7 @@ _PLAIN = {
     **{name: f"{name}=true|false" for name in SWITCHES},
     **{name: f"{name}=NAME:AMOUNT+…" for name in _BY_NAME},
     "nodes": "nodes=on|KEY:VALUE+…",
+    "windows": "windows=DAYS FROM-TO ZONE+…",
     **{name: f"{name}={'|'.join(type(word))}" for name, word in CHOICES.items()},
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""

@@ -96,7 +96,7 @@ def provided(request: Mapping[str, Any], job: Job) -> dict[str, Any]:
     place = f"{output.rstrip('/')}/{CHECKPOINTS_FOLDER}/{job.name}/{entered}"
     if not _S3.match(output) or len(place) > _LONGEST:
         raise CheckpointsRequired(
-            f"there can be no checkpoints below {OUTPUT} '{output[:200]}': {_HOW}; {_OR_NOT}",
+            f"there can be no checkpoints below {OUTPUT} '{output[:200]}': {_HOW}",
             field=FIELD,
         )
     return with_value(request, LOCATION, place)

@@ -190,7 +190,7 @@ def usable_pools(
         for pool in pools
     }
     named = [pool for pool in pools if pool.name in submission.pools]
-    wanted = named or [pool for pool in pools if pool.instance_type == submission.instance_type]
+    wanted = named or [pool for pool in pools if pool.instance_type in submission.instance_types]
     wrong = [rule for pool in wanted if (rule := broken[pool.name])]
     if wrong and (named or len(wrong) == len(wanted)):
         _refuse(wrong if named else wrong[:1])

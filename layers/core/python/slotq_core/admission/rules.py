@@ -290,18 +290,33 @@ def _named(
         _check_pool_names(submission, by_name)
         named = [by_name[name] for name in submission.pools]
         capacity_kinds.check_named(submission, named, pools)
+        _check_preferences(submission, named)
         return named
     usable = [by_name[name] for name in by_default if name in by_name] or pools
-    offering = [pool for pool in usable if pool.instance_type == submission.instance_type]
+    types = submission.instance_types
+    offering = [pool for kind in types for pool in usable if pool.instance_type == kind]
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in usable}))
         of_project = f" of project {submission.project}" if by_default else ""
+        wanted = " or ".join(f"'{kind}'" for kind in types)
+        preferences = bool(submission.preferred)
         raise InvalidRequest(
-            f"no pool{of_project} has instance type '{submission.instance_type}'; the "
-            f"pools{of_project} have {kinds}",
-            field="ResourceConfig.InstanceType",
+            f"no pool{of_project} has instance type {wanted}; the pools{of_project} have {kinds}",
+            field=f"ResourceConfig.Instance{'Preferences' if preferences else 'Type'}",
         )
     return capacity_kinds.offered(submission, offering, pools, by_default=bool(by_default))
+
+
+def _check_preferences(submission: Submission, named: Iterable[Pool]) -> None:
+    """Raises InvalidRequest if the tag names a pool of a type that is not among the preferred."""
+    wrong = [pool for pool in named if pool.instance_type not in submission.instance_types]
+    if submission.preferred and wrong:
+        raise InvalidRequest(
+            f"InstancePreferences names {', '.join(submission.preferred)}, and the tag "
+            f"'slotq:pools' names {wrong[0].name} ({wrong[0].instance_type}): leave out one of the "
+            "two",
+            field="Tags",
+        )
 
 
 def _few(pools: list[Pool]) -> list[Pool]:

@@ -110,6 +110,10 @@ class Admission:
             from slotq_core.admission.instances.nodes import with_gpus  # As above.
 
             job = with_gpus(job, submission, request, pools)
+        if any(pool.windows for pool in self.pools):
+            from slotq_core.admission.instances.runtimes import with_longest  # Few pools have any.
+
+            job = with_longest(job, request, self.pools)
         job = assured(replace(job, line_by_user=self.line_by_user), pools)
         job = with_warm_key(job, request, pools)
         notices = (

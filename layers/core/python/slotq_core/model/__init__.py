@@ -8,6 +8,7 @@ numbers, so that equal times compare equal on every path.
     reports   the reports of training scripts
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on, and its health
+    capacity  the size of a pool as a function of time
     nodes     instances that the queue keeps, on which an agent runs jobs
     callers   what callers may do, and how much they may ask
     projects  projects and departments: quota, weight, limit, budget, prescriptions

@@ -17,6 +17,8 @@ class StopCause(StrEnum):
     EVICTED = "evicted"
     YIELDED = "yielded"
     """An eviction at the end of a time slice, when another user's turn comes."""
+    CLOSED = "closed"
+    """The pool closes, or offers fewer slots, by its schedule. The job waits again."""
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
     RESTORED = "restored"

@@ -329,6 +329,9 @@ class Submission(JobSettings):
     instance_type: str
     demand: Demand
     """The job's need of amounts and of properties of its pools (`admission.requirements`)."""
+    preferred: tuple[str, ...] = ()
+    """The instance types among which the request leaves the choice (InstancePreferences), the
+    preferred first; empty: it names one."""
     role: str = ""
     """The ARN of the execution role that the training job runs under."""
     plan: str = ""
@@ -358,3 +361,8 @@ class Submission(JobSettings):
     plain name is that of a job or, where there is no such job, of a group."""
     after_any: tuple[str, ...] = ()
     """Jobs and groups that must end, in whatever way, before this one waits for slots."""
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The instance types that the request accepts, the preferred first."""
+        return self.preferred or (self.instance_type,)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
+from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
 
@@ -300,14 +301,26 @@ class Pool:
     )
     nodes: NodeRules | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
+    windows: tuple[str, ...] = ()
+    """The opening hours, as `wire.capacity.opening_hours` writes them; empty: the pool is always
+    open. Nothing below the edge reads them: see `schedule`."""
+    schedule: Schedule = ()
+    """When the pool offers how many slots, as of a load (`storage.scheduled`); empty: always all.
+    Not stored."""
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; stored apart from the configuration."""
 
-    @property
-    def offers(self) -> Demand:
-        """The configured capacity without foreign use, whatever the account allows now; nothing
-        when drained."""
-        return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
+    def offers(self, now: int) -> Demand:
+        """The configured capacity that the schedule offers at `now` (ms), without foreign use and
+        whatever the account allows; nothing when drained or closed."""
+        if self.state is PoolState.DRAINED:
+            return Demand()
+        if not self.schedule:
+            return self.capacity - self.foreign
+        offered = slots_at(self.schedule, now, of=self.capacity.slots)
+        if not offered:
+            return Demand()
+        return self.capacity - self.foreign - Demand(slots=self.capacity.slots - offered)
 
     @property
     def listens(self) -> bool:
@@ -317,12 +330,13 @@ class Pool:
     def size(self, now: int) -> Demand:
         """The capacity that the queue may use now: `offers`, minus the slots that the account's
         limit denies for now."""
-        learned = self.health.learned
+        learned, offered = self.health.learned, self.offers(now)
         if learned is None or now >= (self.health.learned_until or 0):
-            return self.offers
-        if self.state is PoolState.DRAINED:
-            return self.offers
-        return self.offers - Demand(slots=max(0, self.capacity.slots - learned))
+            return offered
+        if not offered:
+            return offered
+        slots = slots_at(self.schedule, now, of=self.capacity.slots)
+        return offered - Demand(slots=max(0, slots - learned))
 
 
 def gpus_of(pool: Pool) -> int:

@@ -3,7 +3,7 @@ requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -170,6 +170,10 @@ class ShareStatus:
     """Held by jobs that are being stopped."""
     waiting: int | float
     """Asked for by waiting jobs, at most what the pools have."""
+    past_use: float | None = None
+    """Its percentage of past use in the scope; None: past use does not count."""
+    due: float | None = None
+    """The percentage that its weight deserves."""
 
     @property
     def over_quota(self) -> int | float:
@@ -189,6 +193,38 @@ class Spending:
 
 
 NOTHING_SPENT = Spending()
+
+
+def counts_by_pool(owners: Iterable[Project | Department]) -> bool:
+    """Whether quotas and limits count in each pool, not over all pools together."""
+    return any(
+        amounts and EVERYWHERE not in amounts
+        for owner in owners
+        for amounts in (owner.quota, owner.limit)
+    )
+
+
+PARTS = 64
+"""Parts of past use are counted in 64ths."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PastUse:
+    """The projects' parts of past use, added up once an hour."""
+
+    at: int = 0
+    """The full hour (ms) up to which use counts; 0: it was never added up."""
+    half_life: int = 0
+    """The half-life (ms) that it was added up with."""
+    by_pool: bool = False
+    """Whether each pool has its own sum."""
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By scope and project, 64ths of all use there; together 64. A scope without use is missing."""
+    slot_seconds: Mapping[str, int] = field(default_factory=dict)
+    """All use by scope, in slots multiplied by seconds, with old use counted less."""
+
+
+NO_PAST_USE = PastUse()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -178,7 +178,7 @@ STOP_GRACE = 120_000
 _SPARE = 3_000
 """How much longer a `suspend_grace` should be than a save (ms): a script looks for the marker every
 two seconds."""
-_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.REQUEUED})
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED, StopCause.REQUEUED})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

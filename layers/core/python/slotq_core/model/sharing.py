@@ -51,6 +51,16 @@ class SchedulerSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FairShare:
+    """How past use changes the weights that divide the surplus. Quotas stay as they are."""
+
+    half_life: Duration = 7 * 86_400_000
+    """The time after which use counts half."""
+    influence: int = 100
+    """How much past use counts, in hundredths: 0 not at all, 100 as much as the weights."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sharing:
     """The part of the configuration that sets who may use how much. Without projects, all jobs
     belong to one implicit project, and every caller with access to the queue may use all of it."""
@@ -79,6 +89,8 @@ class Sharing:
     """None: jobs are tried whenever something changes, as many at once as fit, and none is given
     up."""
 
+    fair_share: FairShare | None = None
+    """None: past use does not count."""
     notifications: tuple[Notification, ...] = ()
     """The notification rules."""
 

@@ -9,8 +9,15 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, WarmSlot
-from slotq_core.model.projects import NOTHING_SPENT, Department, Project, Spending
-from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.model.projects import (
+    NO_PAST_USE,
+    NOTHING_SPENT,
+    Department,
+    PastUse,
+    Project,
+    Spending,
+)
+from slotq_core.model.sharing import FairShare, SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
 from slotq_core.timestamps import Moment
 
@@ -59,6 +66,9 @@ class Snapshot:
     yields: tuple[Yielded, ...] = ()
     """The latest for each project, user and rank."""
     scheduler: SchedulerSettings | None = None
+    fair_share: FairShare | None = None
+    """None: past use does not count."""
+    past_use: PastUse = NO_PAST_USE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +89,7 @@ class QueueSnapshot:
     """Every node that holds a slot."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
+    past_use: PastUse = NO_PAST_USE
     etas: Mapping[str, int] = field(default_factory=dict)
     """By job, the remaining time (ms) that a running job reports."""
     limits: Mapping[str, int] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, Job, JobState
 from slotq_core.model.notices import JobEvent
 from slotq_core.model.reasons.stalled import Stalled
 
-_MAKES_ROOM = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_MAKES_ROOM = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 _WANTED = frozenset({"", StopCause.GOAL_REACHED.value})
 """The causes of cancels that the user wanted: by hand, or by a sweep's goal."""
 
@@ -73,6 +73,8 @@ def _made_room(before: Job, event: JobEvent) -> str:
     stop = before.attempt.stop if before.attempt else None
     if event is not JobEvent.EVICTED or stop is None:
         return ""
+    if stop.cause is StopCause.CLOSED:
+        return f"because of the times of pool {stop.by}"
     return f"for {stop.by}" if stop.cause is StopCause.EVICTED else "at the end of its time slice"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.model.callers import CallerLimits, CallerUse
+from slotq_core.model.capacity.schedule import SizeNow, size_now
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import BudgetStatus, ShareStatus
@@ -45,6 +46,8 @@ class PoolStatus:
     size: Demand
     """What the queue may use of the pool now."""
     used: Demand
+    hours: SizeNow | None = None
+    """What the pool's hours say now; None: it is always open."""
     warm: tuple[WarmSlot, ...] = ()
     """Its instances that SageMaker keeps for matching jobs."""
 
@@ -77,7 +80,13 @@ class Overview:
         """The pools in order, with their size, use and health."""
         now = self._clock.now()
         return [
-            PoolStatus(pool=pool, size=pool.size(now), used=ledger.used, warm=ledger.warm)
+            PoolStatus(
+                pool=pool,
+                size=pool.size(now),
+                used=ledger.used,
+                hours=size_now(pool.schedule, now, of=pool.capacity.slots),
+                warm=ledger.warm,
+            )
             for pool, ledger in self._store.worlds.pools(now)
         ]
 

@@ -19,6 +19,7 @@ from slotq_core.ports.surroundings import Clock
 if TYPE_CHECKING:
     from slotq_core.operations.attempts.listening import Listener
     from slotq_core.operations.nodes.reading import NodeReading
+    from slotq_core.operations.usage.past_use import PastUses
 
 FinishGroups = Callable[[int], tuple[str, ...]]
 """Finishes, until a time (ms), the submissions of groups that other handlers have begun. Returns
@@ -44,10 +45,10 @@ class PeriodicWork:
         self._day_sums = DaySums(store.usage, store.scheduler, clock)
 
     def run(self, *, until: int) -> tuple[list[str], list[Finding]]:
-        """Add up the spending of projects with a budget and the usage of days that are over, read
-        the scripts' reports that decide something and those of nodes, audit the callers' counters
-        and some of the stored lines, mark old history for removal, and reconcile if due, until a
-        time (ms). Return the errors, and the findings.
+        """Add up the spending of projects with a budget, past use and the usage of days that are
+        over, read the scripts' reports that decide something and those of nodes, audit the callers'
+        counters and some of the stored lines, mark old history for removal, and reconcile if due,
+        until a time (ms). Return the errors, and the findings.
 
         An error in one part does not stop the others.
         """
@@ -60,6 +61,7 @@ class PeriodicWork:
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
         parts: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("past use", lambda: self.count_past_use(configuration)),
             ("configuration", lambda: self.take_back(configuration)),
             ("reports", lambda: self.listen(configuration)),
             ("limits", lambda: self._admitter.audit(configuration)),
@@ -98,12 +100,25 @@ class PeriodicWork:
 
             MonthSums(self._store.usage, self._clock).count(configuration, self._clock.now())
 
+    def count_past_use(self, configuration: Configuration | None = None) -> None:
+        """Add up past use once an hour, where fair shares count it. `configuration`: read just
+        before; None: read it."""
+        configuration = configuration or self._store.configuration.read()
+        if configuration.sharing.fair_share is not None:
+            self._past_uses.count(configuration, self._clock.now())
+
     def listen(self, configuration: Configuration | None = None) -> None:
         """Read the reports that may change a decision. `configuration`: read just before; None:
         read it."""
         configuration = configuration or self._store.configuration.read()
         if configuration.group_decisions or any(pool.listens for pool in configuration.pools):
             self._listener.listen(configuration, self._clock.now())
+
+    @cached_property
+    def _past_uses(self) -> PastUses:
+        from slotq_core.operations.usage.past_use import PastUses
+
+        return PastUses(self._store.usage, self._clock)
 
     @cached_property
     def _listener(self) -> Listener:

@@ -131,7 +131,7 @@ class Reconciler:
         # The next pass finishes a decision in parts, or undoes it; no effect of it comes before.
         undecided = world.in_parts.jobs if world.in_parts else frozenset()
         intended = [job for job in snapshot.active if job.name not in undecided]
-        found = [*run.intents(intended), *run.attempts(snapshot.active, listing.names)]
+        found = [*run.intents(intended), *run.attempts(snapshot.active, listing)]
         found += run.nodes(snapshot, listing.names)
         foreign: list[Sighting] = []
         found += run.unexpected(listing, expected, foreign)
@@ -172,7 +172,7 @@ class _Run:
         for job in self.effects.stale(active):
             yield from self._look(job.name, self._intent, job)
 
-    def attempts(self, active: Iterable[Job], listed: AbstractSet[str]) -> Iterator[Finding]:
+    def attempts(self, active: Iterable[Job], listed: LiveTrainingJobs) -> Iterator[Finding]:
         asked = [job for job in active if self._to_be_asked_for(job, listed)]
         asked.sort(key=self._turn)
         at_once = self.at_once
@@ -282,16 +282,21 @@ class _Run:
         left = now is not None and now.active and bool(self.effects.stale([now]))
         return Finding(kind="stale_intent", subject=job.name, text=text, mended=not left)
 
-    def _to_be_asked_for(self, job: Job, listed: AbstractSet[str]) -> bool:
-        """Whether to describe the attempt. The listing shows that a training job is alive, but not
-        whether it has begun to run. What runs on nodes is in their reports, which each tick
-        reads."""
+    def _to_be_asked_for(self, job: Job, listed: LiveTrainingJobs) -> bool:
+        """Whether to describe the attempt. The listing shows that a training job is alive, and
+        whether it is interrupted, but not whether it has begun to run. What runs on nodes is in
+        their reports, which each tick reads."""
         attempt = job.attempt
         if attempt is None or not attempt.created or attempt.node:
             return False
         if self.began - attempt.admitted_at < HANDLER_LIFETIME:
             return False
-        return attempt.training_job not in listed or job.state is JobState.STARTING
+        if attempt.training_job not in listed.names or job.state is JobState.STARTING:
+            return True
+        interrupted = attempt.training_job in listed.interrupted
+        return job.state is JobState.RUNNING and interrupted != (
+            attempt.interrupted_since is not None
+        )
 
     def _unlisted(self, sighting: Sighting, foreign: list[Sighting]) -> None:
         """Forget a training job that is too old to be listed, once it has ended."""
@@ -365,6 +370,10 @@ def _missed(job: Job, seen: Observation | None) -> Finding | None:
     elif seen.phase is Phase.RUNNING and job.state is JobState.STARTING:
         kind = "running_unseen"
         said = "has begun to run without an event: its start is recorded"
+    elif seen.phase is Phase.RUNNING and seen.interrupted != bool(job.attempt.interrupted_since):
+        kind = "interruption_unseen"
+        what = "is interrupted" if seen.interrupted else "runs again"
+        said = f"{what} without an event: that is recorded"
     else:
         return None
     text = f"training job {job.attempt.training_job} {said}"

@@ -67,7 +67,8 @@ class Line(NamedTuple):
     """As in the jobs: what they take of a node. The jobs of a line fit the same nodes."""
     tenant: str = ""
     longest_attempt: int = 0
-    """As in the jobs (ms): nodes that end before it are none for them."""
+    """As in the jobs (ms): nodes that end before it are none for them. So are pools that close
+    before, for jobs that are not preemptible or have no checkpoints; for others it is 0."""
     warm_key: str = ""
     """As in the jobs: they start on the same warm instances."""
 
@@ -90,7 +91,7 @@ class Line(NamedTuple):
             job.refused_in,
             job.gpus,
             job.tenant,
-            job.longest_attempt,
+            job.longest_attempt if job.gpus or not (job.preemptible and job.checkpoints) else 0,
             job.warm_key,
         )
 

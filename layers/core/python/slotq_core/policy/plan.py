@@ -147,6 +147,15 @@ class RollBack:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Close:
+    """Stop these jobs of a pool that closes, or offers fewer slots, by its schedule; they wait
+    again, at their places. A gang's running members stop together."""
+
+    pool: str
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LeaveOut:
     """Cancel a waiting member whose gang is over or can never be whole again."""
 
@@ -210,6 +219,7 @@ class TryLater:
 Decision = (
     EndBackoff
     | GiveUp
+    | Close
     | Stall
     | Demote
     | LeaveOut
@@ -239,7 +249,7 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
             return (*first, *(member for member, _ in along))
         case Move(beneficiary=job, moved=moved):
             return (job, *(mover for mover, _ in moved))
-        case RollBack(jobs=jobs) | EndGroup(jobs=jobs):
+        case RollBack(jobs=jobs) | EndGroup(jobs=jobs) | Close(jobs=jobs):
             return jobs
         case TryLater(changed=changed):
             return tuple(before for before, _ in changed)

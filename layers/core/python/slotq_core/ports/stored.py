@@ -15,7 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, WarmSlot
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import line_of, users_matter
@@ -329,6 +329,10 @@ class Configuration:
     """The spending of projects with a budget, as of the last tick."""
     spent: Spending = NOTHING_SPENT
     """The same spending for the policy, with the warnings."""
+    past_use: PastUse = NO_PAST_USE
+    """The projects' past use, as of the last hour."""
+    past_use_version: int = 0
+    """Rises with each change of `past_use`; 0: nothing is stored."""
     group_decisions: int = 0
     """How many decisions about groups have been committed."""
     in_parts: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slotq_core.admission.instances.runtimes import BY_DEFAULT
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
-MAX_RUNTIME = 86_400
-"""How long (s) a training job may run whose request does not say so: SageMaker's default."""
-
+MAX_RUNTIME = BY_DEFAULT
+"""How long (s) a training job may run whose request does not say so."""
 
 NODE_MAX_RUNTIME = 28 * 86_400
 """How long (s) the training job of a node may run: the longest that SageMaker allows."""
@@ -172,7 +172,8 @@ class Observation:
     interrupted: bool = False
     """SageMaker has taken the instances back, and goes on with the training job later."""
     changed_at: int = 0
-    """When SageMaker last changed the status or the secondary status (ms)."""
+    """Since when the training job has its instances, or is without them after an interruption
+    (ms)."""
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
     quota: ServiceQuota | None = None
@@ -213,6 +214,8 @@ class LiveTrainingJobs:
     """The names of training jobs that have not ended."""
 
     names: frozenset[str]
+    interrupted: frozenset[str] = frozenset()
+    """Those whose instances SageMaker has taken back."""
     complete: bool = True
     """False: there was no time for every page. Those that were created first are missing."""
 

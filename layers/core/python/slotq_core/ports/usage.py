@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import PastUse
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.day_rows import Cell
 
@@ -101,6 +102,9 @@ class UsageBook(Protocol):
 
     def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
         """Store the sum. Raises Conflict if the sum is no longer as `seen`."""
+
+    def keep_past_use(self, seen: int, counted: PastUse) -> None:
+        """Store past use. Raises Conflict if its version is no longer `seen`."""
 
     def warn(self, project: str, month: int) -> bool:
         """Record that the queue warns of the project's budget in the month (its first moment, ms).

@@ -11,7 +11,7 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, WarmSlot
-from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Project, Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE, Yielded
@@ -82,6 +82,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         gpus=line.gpus,
         tenant=line.tenant,
         longest_attempt=line.longest_attempt,
+        checkpoints=bool(line.gpus) or not line.longest_attempt,
         warm_key=line.warm_key,
     )
 
@@ -112,6 +113,7 @@ def snapshot_of(
     due: Iterable[Job],
     *,
     spent: Spending = NOTHING_SPENT,
+    past_use: PastUse = NO_PAST_USE,
     yields: Iterable[Yielded] = (),
     groups: Iterable[Group] = (),
     nodes: Iterable[Node] = (),
@@ -142,6 +144,8 @@ def snapshot_of(
         user_groups=sharing.user_groups,
         yields=latest_yields(pools, yields, jobs[0]),
         scheduler=sharing.scheduler,
+        fair_share=sharing.fair_share,
+        past_use=past_use,
     )
 
 

@@ -182,9 +182,7 @@ class Window:
 def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) -> None:
     """Add the use of the attempt within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
-    end = use.ended_at
-    if end is None:
-        end = until if use.interrupted_since is None else min(until, use.interrupted_since)
+    end = use.used_until(until)
     first, *others = (_times(part.slots, use, window, end) for part in use.held)
     found = _with_counts(first, use, window, end)
     if found.evictions_given and use.beneficiary is not None:

@@ -17,7 +17,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
-_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 """The causes of a stop that count as evictions. Giving up an attempt is not an eviction."""
 
 
@@ -81,10 +81,9 @@ class AttemptUse:
     """How long the attempt was interrupted, in all: no use."""
     interrupted_since: Moment | None = None
     """Since when an attempt that goes on is interrupted; None: it is not."""
-    trained: Duration | None = None
-    """How long it has trained in a spot pool, by SageMaker's count; None: not known."""
     billed: Duration | None = None
-    """How much of `trained` SageMaker bills, at the price on demand."""
+    """How much of the time in a spot pool SageMaker bills, at the price on demand; None: not
+    known."""
     ended_at: Moment | None = None
     """None while the attempt holds its slots."""
     lost_since: Moment | None = None
@@ -115,13 +114,20 @@ class AttemptUse:
         """The start of the time that counts as use."""
         return self.admitted_at + self.interrupted_for
 
+    def used_until(self, until: int) -> Moment:
+        """The end of the time that counts as use, at most `until` for an attempt that goes on."""
+        if self.ended_at is not None:
+            return self.ended_at
+        return until if self.interrupted_since is None else min(until, self.interrupted_since)
+
     @property
     def saved_part(self) -> PartOfSlot:
         """The part of its instance time that SageMaker does not bill, as two numbers; empty: no
         attempt in a spot pool, or not known."""
-        if not self.trained or self.billed is None:
+        if self.billed is None or self.running_since is None or self.ended_at is None:
             return ()
-        return (max(0, self.trained - self.billed), self.trained)
+        ran = self.ended_at - self.running_since
+        return (max(0, ran - self.billed), ran) if ran > 0 else ()
 
     @property
     def is_unbilled(self) -> bool:
@@ -149,7 +155,7 @@ class AttemptUse:
             raise ValueError(f"{self.slots} slots until {ended}")
         if not 0 <= self.interrupted_for <= ended - self.admitted_at:
             raise ValueError(f"no attempt is interrupted for {self.interrupted_for} ms")
-        if min(self.trained or 0, self.billed or 0) < 0:
+        if self.billed is not None and self.billed < 0:
             raise ValueError(f"no attempt is billed for {self.billed} ms")
         if self.part_of_slot:
             held, whole = self.part_of_slot
@@ -191,7 +197,6 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
         capacity_kind=attempt.capacity_kind,
         interrupted_for=attempt.interrupted_for,
         interrupted_since=attempt.interrupted_since,
-        trained=attempt.trained,
         billed=attempt.billed,
         ended_at=attempt.ended_at,
         lost_since=lost_since if evicted else None,

@@ -14,6 +14,7 @@ scenario           the whole queue, written and read back
 nodes              documents of nodes, and the rules of their pools (without pydantic)
 base               the base of every model
 body               reading bodies, and reporting their faults
+capacity           when a pool is open (without pydantic)
 pool_definition    a pool as people write it (without pydantic)
 limits_definition  the limits as people write them (without pydantic)
 strict_json        JSON from strangers (without pydantic)

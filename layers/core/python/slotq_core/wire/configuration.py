@@ -12,6 +12,7 @@ from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolSt
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
+from slotq_core.wire.document.values import Windows
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
 from slotq_core.wire.nodes.node_rules import (
@@ -134,6 +135,9 @@ class PoolBody(BaseModel):
         NodesBody | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None
     """How the pool keeps nodes; null or false: not; true: with the defaults."""
+    windows: Windows = ()
+    """When the pool is open, such as `mon-fri 20:00-08:00 Europe/Berlin`; empty: always. All of
+    them."""
     forget_limit: bool = Field(default=False, strict=True)
     """Forget the results of SageMaker's refusals: a smaller limit of the account, and the back-off.
     Setting `slots` does so too."""

@@ -70,6 +70,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 """The words for a `suspend_grace`, in seconds."""
 SETTINGS = (
     "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
+    "windows",
 )  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -81,6 +82,10 @@ NO_SPOT_NODES = (
     "leave out nodes, or capacity_kind"
 )
 
+NO_NODES_WITH_HOURS = (
+    "a pool with windows has no nodes, because a node's jobs would all end with the window: leave "
+    "out nodes, or windows"
+)
 NO_SPOT_WARM = "SageMaker keeps no spot instances warm: leave out keep_warm, or capacity_kind"
 NO_NODES_WARM = "a pool with nodes keeps its instances by nodes.keep: leave out keep_warm, or nodes"
 LONG_WARM = 3_600_000
@@ -148,17 +153,29 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
+        "windows": _windows(name, wanted.get("windows")),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
     pool = _with_nodes(pool, settings, before)
     if pool.nodes is not None and pool.capacity_kind is CapacityKind.SPOT:
         wrong = "nodes" if settings.get("nodes") else "capacity_kind"
         raise InvalidRequest(f"pool '{name}': {NO_SPOT_NODES}", field=wrong)
+    if pool.nodes is not None and pool.windows:
+        wrong = "nodes" if settings.get("nodes") else "windows"
+        raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
     if clash := warm_clash(pool):
         other = "nodes" if pool.nodes is not None else "capacity_kind"
         wrong = "keep_warm" if settings.get("keep_warm") is not None else other
         raise InvalidRequest(f"pool '{name}': {clash}", field=wrong)
     return pool
+
+
+def _windows(pool: str, value: object) -> tuple[str, ...]:
+    if not value:
+        return ()
+    from slotq_core.wire.capacity.opening_hours import defined  # Few pools have hours.
+
+    return defined(pool, value)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
@@ -360,6 +377,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         "properties": dict(pool.properties),
         **{key: getattr(pool, key).value for key in CHOICES},
         "nodes": _nodes(pool),
+        "windows": [*pool.windows],
     }
 
 

@@ -34,6 +34,7 @@ MAX_INSTANCES = 10_000
 _MAX_TYPE = 64
 _MAX_ROLE = 2048
 _MAX_GROUPS = 5
+_MAX_PREFERENCES = 5
 """SageMaker's limits."""
 
 SETTING_TAGS = (
@@ -56,28 +57,69 @@ class InstanceGroup(BaseModel):
     InstanceCount: int = Field(ge=1, le=MAX_INSTANCES, strict=True)
 
 
+class InstancePreference(BaseModel):
+    """One of the instance types among which the queue chooses."""
+
+    model_config = ConfigDict(extra="allow")
+    InstanceType: str = Field(max_length=_MAX_TYPE)
+    InstanceCount: int | None = Field(default=None, ge=1, le=MAX_INSTANCES, strict=True)
+
+
 class ResourceConfig(BaseModel):
-    """Either InstanceType and InstanceCount, or InstanceGroups. Groups of several instance types
-    make a job that runs in several pools at once."""
+    """InstanceType and InstanceCount, InstancePreferences, or InstanceGroups. Groups of several
+    instance types make a job that runs in several pools at once; preferences a job that runs in
+    pools of one of these types, in this order."""
 
     model_config = ConfigDict(extra="allow")
     InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
     InstanceCount: int | None = Field(default=None, ge=1, le=MAX_INSTANCES, strict=True)
     InstanceGroups: list[InstanceGroup] | None = Field(default=None, max_length=_MAX_GROUPS)
+    InstancePreferences: list[InstancePreference] | None = Field(
+        default=None, min_length=1, max_length=_MAX_PREFERENCES
+    )
     TrainingPlanArn: str = Field(default="", max_length=_MAX_ROLE)
 
     @model_validator(mode="after")
     def _has_instances(self) -> Self:
-        if "InstancePreferences" in (self.model_extra or {}):
-            raise ValueError(
-                "leave out InstancePreferences: name the preferred pools in the tag 'slotq:pools'"
-            )
+        if self.InstancePreferences:
+            self._check_preferences(self.InstancePreferences)
+            return self
         if not self.InstanceGroups and (self.InstanceType is None or self.InstanceCount is None):
             raise ValueError("give InstanceType and InstanceCount (at least 1), or InstanceGroups")
         return self
 
+    def _check_preferences(self, preferences: list[InstancePreference]) -> None:
+        """Raises ValueError unless the preferences stand alone, with one count for all."""
+        beside = [name for name in ("InstanceType", "InstanceGroups") if getattr(self, name)]
+        if beside:
+            raise ValueError(f"leave out {beside[0]}: InstancePreferences names the instances")
+        if any(
+            (preference.model_extra or {}).get("TrainingPlanArns") for preference in preferences
+        ):
+            raise ValueError(
+                "leave out TrainingPlanArns: name the preferred pools in the tag 'slotq:pools'"
+            )
+        types = [preference.InstanceType for preference in preferences]
+        if len({*types}) < len(types):
+            raise ValueError("InstancePreferences names each instance type once")
+        counts = [preference.InstanceCount or self.InstanceCount for preference in preferences]
+        if None in counts:
+            raise ValueError("give each of the InstancePreferences an InstanceCount (at least 1)")
+        if len({*counts, self.InstanceCount or counts[0]}) > 1:
+            named = ", ".join(f"{kind} {n}" for kind, n in zip(types, counts, strict=True))
+            beside_all = f", and InstanceCount {self.InstanceCount}" if self.InstanceCount else ""
+            raise ValueError(
+                f"the InstancePreferences need one count for all, not {named}{beside_all}"
+            )
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        return tuple(each.InstanceType for each in self.InstancePreferences or ())
+
     @property
     def instance_type(self) -> str:
+        if self.InstancePreferences:
+            return self.InstancePreferences[0].InstanceType
         return (
             self.InstanceGroups[0].InstanceType if self.InstanceGroups else self.InstanceType or ""
         )
@@ -95,6 +137,8 @@ class ResourceConfig(BaseModel):
     def instances(self) -> int:
         if self.InstanceGroups:
             return sum(group.InstanceCount for group in self.InstanceGroups)
+        if self.InstancePreferences:
+            return self.InstancePreferences[0].InstanceCount or self.InstanceCount or 0
         return self.InstanceCount or 0
 
 
@@ -313,6 +357,7 @@ def _read(
         instance_type=read.ResourceConfig.instance_type,
         demand=read.demand,
         by_type=read.ResourceConfig.by_type,
+        preferred=read.ResourceConfig.preferred,
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
         project=read.project,

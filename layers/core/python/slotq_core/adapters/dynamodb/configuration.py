@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
+from slotq_core.adapters.dynamodb.accounting import past_use
 from slotq_core.adapters.dynamodb.accounting.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.accounting.month_sums import (
     is_spending,
@@ -194,6 +195,8 @@ class DynamoConfiguration:
             use=_one(item, queue_use_of, NOTHING_USED),
             month_sum=counted,
             spent=spending_of(item, counted),
+            past_use=past_use.past_use_of(item),
+            past_use_version=past_use.version_of(item),
             group_decisions=_one(item, _group_decisions_of, 0),
             in_parts=_IN_PARTS in item,
             changing=CHANGING in item,
@@ -511,12 +514,13 @@ class DynamoConfiguration:
 
 def _label(revision: Item) -> Item:
     """Return what identifies the configuration: the REVISION item without the queue's use, the
-    projects' spending, the passes' counters and the mark of a change that is still to come."""
+    projects' spending and past use, the passes' counters and the mark of a change that is still to
+    come."""
     aside = {*USE, _GROUP_DECISIONS, _IN_PARTS, CHANGING}
     return {
         name: value
         for name, value in revision.items()
-        if name not in aside and not is_spending(name)
+        if name not in aside and name not in past_use.ATTRIBUTES and not is_spending(name)
     }
 
 
@@ -538,7 +542,7 @@ def _group_decisions_of(item: Item) -> int:
     return counted(item[_GROUP_DECISIONS]) if _GROUP_DECISIONS in item else 0
 
 
-_COUNTS = ("revision", _GROUP_DECISIONS, "spentVersion")
+_COUNTS = ("revision", _GROUP_DECISIONS, "spentVersion", "pastUseVersion")
 """The attributes of REVISION that commits are conditioned on. A missing one counts as not
 started."""
 

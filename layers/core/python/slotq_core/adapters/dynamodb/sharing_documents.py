@@ -30,7 +30,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.notices import Digest, JobEvent, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Prescription, Project
-from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Sharing, Subscription
+from slotq_core.model.sharing import NO_SHARING, FairShare, SchedulerSettings, Sharing, Subscription
 from slotq_core.model.users import PriorityClass, User, UserGroup
 
 PART = 350_000
@@ -182,6 +182,7 @@ _sharing = _reading(
     user_groups=_each(_reading(UserGroup, members=tuple)),
     unchecked=lambda values: frozenset(map(Subscription, values)),
     scheduler=_reading(SchedulerSettings),
+    fair_share=_reading(FairShare),
     notifications=_each(
         _reading(
             Notification,

@@ -36,6 +36,8 @@ class MemoryConfiguration:
             use=self._counters.queue_use,
             month_sum=self._usage.month,
             spent=self._usage.spending(),
+            past_use=self._usage.past_use,
+            past_use_version=self._usage.past_use_version,
             group_decisions=self._state.group_decisions,
             in_parts=self._state.in_parts is not None,
         )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.ports.usage import NO_MONTH, DaySum, EndedAttempts, MonthSum
 from slotq_core.storage.ends import EndedRecord
 from slotq_core.usage.day_rows import Cell, read_part
@@ -27,6 +27,8 @@ class MemoryUsage:
         self._sums: dict[str, DaySum] = {}
         self._parts: dict[str, str] = {}
         self.month = NO_MONTH
+        self.past_use = NO_PAST_USE
+        self.past_use_version = 0
         self._warned: set[tuple[int, str]] = set()
 
     def keep(self, record: EndedRecord) -> None:
@@ -82,6 +84,12 @@ class MemoryUsage:
             if self.month.version != seen.version:
                 raise Conflict("somebody else has added up the month")
             self.month = replace(counted, version=seen.version + 1)
+
+    def keep_past_use(self, seen: int, counted: PastUse) -> None:
+        with self._lock:
+            if self.past_use_version != seen:
+                raise Conflict("somebody else has added up past use")
+            self.past_use, self.past_use_version = counted, seen + 1
 
     def warn(self, project: str, month: int) -> bool:
         with self._lock:

@@ -21,6 +21,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import MOST_AHEAD, Ahead, Ledger, World
 from slotq_core.storage.ends import end_of
 from slotq_core.storage.order_keys import order_key
+from slotq_core.storage.scheduled import scheduled
 from slotq_core.storage.snapshots import (
     FIRST_JOBS,
     MAX_DUE,
@@ -86,11 +87,11 @@ class MemoryWorlds:
         )
 
     @one_at_a_time
-    def pools(self, _: int) -> list[tuple[Pool, Ledger]]:
+    def pools(self, now: int) -> list[tuple[Pool, Ledger]]:
         warm = self._warm_here()
         return [
             (pool, replace(self._state.ledgers[pool.name], warm=_of_pool(warm, pool)))
-            for pool in self._state.pools_now()
+            for pool in scheduled(self._state.pools_now(), now)
         ]
 
     @one_at_a_time
@@ -140,13 +141,15 @@ class MemoryWorlds:
         return Found(jobs=tuple(self._state.of(found)), behind=len(names) - len(found))
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
+        configuration = self._configuration.read()
         snapshot = snapshot_of(
-            self._state.pools_now(),
+            scheduled(self._state.pools_now(), now),
             self._configuration.sharing,
             active,
             waiting,
             due,
-            spent=spending(self._configuration.read(), self._usage, now),
+            spent=spending(configuration, self._usage, now),
+            past_use=configuration.past_use,
             yields=self._state.yields.values(),
             groups=self._groups_of((job.group for job in (*active, *waiting, *due)), now).values(),
             nodes=all_nodes(self._state),

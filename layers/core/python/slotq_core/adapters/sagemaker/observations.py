@@ -76,8 +76,8 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         trained=_duration(detail, "TrainingTimeInSeconds") if ended else None,
         billed=_duration(detail, "BillableTimeInSeconds") if ended else None,
         max_wait=bool(ended and ended.max_wait),
-        interrupted=status == "InProgress" and secondary in _INTERRUPTED,
-        changed_at=_milliseconds(detail.get("LastModifiedTime")) or at,
+        interrupted=is_interrupted(detail),
+        changed_at=_since(detail) or _milliseconds(detail.get("LastModifiedTime")) or at,
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
         checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
@@ -142,6 +142,28 @@ def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
         yield "it has no time, so its arrival time counts"
     if any(time is not None and time > at + FAR_OFF for time in times.values()):
         yield "its time is far ahead of the queue's clock"
+
+
+def _since(detail: Mapping[str, Any]) -> int | None:
+    """Return since when (ms) the training job has its instances, or is without them after an
+    interruption; None: it does not say."""
+    transitions = detail.get("SecondaryStatusTransitions")
+    found, was_away = None, False
+    for transition in transitions if isinstance(transitions, list) else ():
+        status = transition.get("Status") if isinstance(transition, Mapping) else None
+        if not isinstance(status, str):
+            continue
+        is_away = status in _INTERRUPTED or (was_away and status in _WITHOUT_INSTANCES)
+        if found is None or is_away is not was_away:
+            found = _milliseconds(transition.get("StartTime"))
+        was_away = is_away
+    return found
+
+
+def is_interrupted(detail: Mapping[str, Any]) -> bool:
+    """Whether SageMaker has taken the instances of a training job back and goes on later."""
+    live = detail.get("TrainingJobStatus") == "InProgress"
+    return live and detail.get("SecondaryStatus") in _INTERRUPTED
 
 
 def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
+from slotq_core.adapters.sagemaker.observations import (
+    ODD,
+    TOKEN_TAG,
+    is_interrupted,
+    observation_of,
+    outcome_in,
+)
 from slotq_core.adapters.sagemaker.sagemaker_errors import (
     CREATE,
     LOOK,
@@ -47,6 +53,7 @@ from slotq_core.ports.training import (
     spot_terms,
 )
 from slotq_core.timestamps import to_datetime
+from slotq_core.wire.training.field_paths import instance_count
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
@@ -279,6 +286,7 @@ class SageMakerTraining:
             "MaxResults": _PAGE,
         }
         names: set[str] = set()
+        interrupted: set[str] = set()
         while self._clock.now() - began <= LONGEST_LISTING:
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
@@ -287,10 +295,14 @@ class SageMakerTraining:
             for summary in page.get("TrainingJobSummaries", ()):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     names.add(summary["TrainingJobName"])
+                    if is_interrupted(summary):
+                        interrupted.add(summary["TrainingJobName"])
             if not (token := page.get("NextToken")):
-                return LiveTrainingJobs(names=frozenset(names))
+                return LiveTrainingJobs(names=frozenset(names), interrupted=frozenset(interrupted))
             asked["NextToken"] = token
-        return LiveTrainingJobs(names=frozenset(names), complete=False)
+        return LiveTrainingJobs(
+            names=frozenset(names), interrupted=frozenset(interrupted), complete=False
+        )
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
@@ -336,6 +348,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         ]
     else:
         resources["InstanceType"] = attempt.instance_type
+        if resources.pop("InstancePreferences", None):  # SageMaker has no choice left.
+            resources["InstanceCount"] = instance_count(request)
     if attempt.warm_key or attempt.capacity_kind is CapacityKind.SPOT:
         resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
     if attempt.warm_key and attempt.keep_warm >= 1000:

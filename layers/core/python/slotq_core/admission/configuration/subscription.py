@@ -7,7 +7,10 @@ capacity, never blocks another change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
 from typing import NamedTuple
 
 from slotq_core.admission.instances.instance_contents import counting
@@ -74,20 +77,50 @@ def check(before: SettingsInUse, after: SettingsInUse) -> None:
         raise Oversubscribed(_message(faults), field=faults[0][0], faults=listed)
 
 
-def held_by_fixed(active: Iterable[Job]) -> Held:
-    """Return the amounts held by jobs that may not be evicted. Stopping jobs do not count."""
-    fixed = (job for job in active if not job.evictable and job.state is not JobState.STOPPING)
-    return held_by_projects(fixed)
+def held_by_fixed(active: Iterable[Job], pools: Iterable[Pool]) -> Held:
+    """Return the amounts held by jobs that may not be evicted, by project and pool. Stopping jobs
+    do not count.
 
-
-def held_by_projects(active: Iterable[Job]) -> Held:
-    """Return the amounts that active jobs hold, by project and pool."""
-    held: dict[str, dict[str, Demand]] = {}
-    for job in active:
-        of_project = held.setdefault(job.project, {})
-        for pool, demand in job.holds:
-            of_project[pool] = of_project.get(pool, _NOTHING) + demand
+    Of jobs on nodes, the node counts once for its project; where projects share the pool's nodes,
+    the parts of all the project's jobs there, rounded up.
+    """
+    shared = {pool.name for pool in pools if pool.nodes and pool.nodes.shared}
+    fixed = [job for job in active if not job.evictable and job.state is not JobState.STOPPING]
+    held: dict[str, dict[str, Demand]] = {job.project: {} for job in fixed}
+    for project, pool, amount in (*_whole(fixed, shared), *_parts(fixed, shared)):
+        held[project][pool] = held[project].get(pool, _NOTHING) + amount
     return held
+
+
+def _whole(jobs: Iterable[Job], shared: AbstractSet[str]) -> Iterator[tuple[str, str, Demand]]:
+    """Yield what jobs hold in whole instances, by project and pool: each node once."""
+    nodes: set[tuple[str, str, str]] = set()
+    for job in jobs:
+        node = _node(job)
+        if node is None:
+            yield from ((job.project, pool, demand) for pool, demand in job.holds)
+        elif node[0] not in shared and (job.project, *node) not in nodes:
+            nodes.add((job.project, *node))
+            yield job.project, node[0], job.demand
+
+
+def _parts(jobs: Iterable[Job], shared: AbstractSet[str]) -> Iterator[tuple[str, str, Demand]]:
+    """Yield what jobs hold together of nodes that projects share, by project and pool."""
+    sums: dict[tuple[str, str], dict[str, Fraction]] = {}
+    for job in jobs:
+        node = _node(job)
+        if node is not None and node[0] in shared and job.attempt:
+            mine, part = sums.setdefault((job.project, node[0]), {}), job.attempt.part_of_slot
+            for name, amount in job.demand.items():
+                mine[name] = mine.get(name, Fraction()) + Fraction(amount * part[0], part[1])
+    for (project, pool), amounts in sums.items():
+        yield project, pool, Demand({name: ceil(amount) for name, amount in amounts.items()})
+
+
+def _node(job: Job) -> tuple[str, str] | None:
+    """The pool and the name of the job's node; None: it has whole instances."""
+    attempt = job.attempt
+    return (attempt.pool, attempt.node) if attempt and attempt.part_of_slot else None
 
 
 def moved(held: Held, name: str, to: str) -> Held:

@@ -109,8 +109,8 @@ def _nowhere(
         )
     return (
         f"no pool on demand has instance type '{submission.instance_type}', and the request does "
-        f"not ask for spot instances: set {FIELD} to true, or name the pool in the tag "
-        f"'{POOLS_TAG}': {_listed(pools)}"
+        f"not ask for spot instances: set {FIELD} to true, or leave it out and name the pool in "
+        f"the tag '{POOLS_TAG}': {_listed(pools)}"
     )
 
 

@@ -234,7 +234,7 @@ def _first_rules(
     for name in submission.pools or by_default or keeping:
         pool = keeping.get(name)
         if pool is not None and (
-            submission.pools or pool.instance_type == submission.instance_type
+            submission.pools or pool.instance_type in submission.instance_types
         ):
             return pool.nodes
     return None

@@ -15,11 +15,11 @@ QUEUE_ROUTES = (
         action=Action.LOOK,
         handler=lambda of: of.usage.get,
         operation="getUsage",
-        summary="Add up what jobs have used in a window, by project, submitter, pool, class",
+        summary="Add up what jobs have used in a window, by project, submitter, pool, class, kind",
         description="Each attempt counts once, with the part that lies in the window. The rows of "
-        "all pages together are the answer. Instance types always have rows of their own. Days "
-        "whose single attempts the queue no longer keeps count as a whole: there `from` and `to` "
-        "must be midnight in UTC.",
+        "all pages together are the answer. Instance types and kinds of capacity have rows of "
+        "their own. Days whose single attempts the queue no longer keeps count as a whole: there "
+        "`from` and `to` must be midnight in UTC.",
         query=(
             Parameter(
                 name="from",

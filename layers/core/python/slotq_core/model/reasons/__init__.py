@@ -4,6 +4,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
 
     reason            what every reason has
     room              no room: what the job needs and what its pools have
+    hours             its pools are not open, or not for as long as it may run
     unavailable       its pools take nothing now, or a right is missing
     limits            a quota, a limit, a budget, a concurrency setting or a rule of the project
     gang_incomplete   its gang cannot start
@@ -21,6 +22,7 @@ from slotq_core.model.reasons.gang_incomplete import (
     GangIncomplete,
     Lacks,
 )
+from slotq_core.model.reasons.hours import EndsTooLate, PoolNotYetOpen
 from slotq_core.model.reasons.limits import (
     BudgetSpent,
     ClassForbidden,
@@ -70,6 +72,7 @@ __all__ = [
     "BudgetSpent",
     "ClassForbidden",
     "EndangersItsGang",
+    "EndsTooLate",
     "GangBlocked",
     "GangIncomplete",
     "GroupNotWhole",
@@ -88,6 +91,7 @@ __all__ = [
     "PoolClosed",
     "PoolIsProbed",
     "PoolNotOpen",
+    "PoolNotYetOpen",
     "PoolsTooSmall",
     "QuotaExceeded",
     "QuotaRefused",

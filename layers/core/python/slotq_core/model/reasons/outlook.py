@@ -218,6 +218,27 @@ class WithinShare(Spared):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PastUseWaits(Spared):
+    """Jobs of another project, which gives them only because of past use, and not yet."""
+
+    code: ClassVar[str] = "past_use_waits"
+    project: str
+    """The project, or its department."""
+    used: int | float
+    share: int | float
+    by_weights: int | float
+    """The fair share without past use."""
+    resource: str = "slots"
+
+    def _because(self) -> str:
+        return (
+            f"{self.project} uses {units(self.used, self.resource)}; past use moves its fair share "
+            f"from {self.by_weights} to {self.share}, which evicts jobs after an hour of running, "
+            "for jobs that have waited for an hour, and not for small differences"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WouldNotHelp(Spared):
     """Jobs that could be stopped, but all of them together would not let the job start."""
 
@@ -232,12 +253,12 @@ class WouldNotHelp(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfAnotherProject(Spared):
-    """Jobs of other projects on a node that projects share."""
+    """Jobs of other projects on a node that projects share. Only single jobs take GPUs back."""
 
     code: ClassVar[str] = "other_project_on_node"
 
     def _because(self) -> str:
-        return "of another project, and a job on a node is evicted only for its own"
+        return "of another project, and a gang takes no GPUs of nodes that projects share"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -373,6 +394,7 @@ class TimeCause(StrEnum):
     LEARNED_LIMIT = "learned_limit"
     RESERVE_AFTER = "reserve_after"
     TIME_SLICE = "time_slice"
+    HOURS = "hours"
 
 
 _HAPPENS = {
@@ -386,6 +408,7 @@ _HAPPENS = {
     TimeCause.LEARNED_LIMIT: "pool {pool} is used in full again",
     TimeCause.RESERVE_AFTER: "pool {pool} drains for it",
     TimeCause.TIME_SLICE: "a time slice in pool {pool} ends",
+    TimeCause.HOURS: "pool {pool} changes its size",
 }
 
 

@@ -49,9 +49,12 @@ NO_SHARE = "a quota or a weight gives it one; until then it starts where others 
 """Advice to a project without a share."""
 
 
-def share_used(project: str, used: float, share: float, resource: str, *, quota: float = 0) -> str:
-    """How much a project uses of its fair share, in words."""
-    if not share and not quota:
+def share_used(
+    project: str, used: float, share: float, resource: str, *, has_share: bool = False
+) -> str:
+    """How much a project uses of its fair share, in words. `has_share`: it has a share even while
+    that is 0."""
+    if not share and not has_share:
         return f"project {project} has no share here: {NO_SHARE}"
     return f"project {project} uses {units(used, resource)} of its fair share {share}"
 

@@ -246,12 +246,26 @@ class ShareUsed(Reason):
     quota: int | float
     resource: str = "slots"
     """The resource that the numbers count."""
+    past_use: float | None = None
+    """The project's percentage of past use; None: past use does not count."""
+    due: float | None = None
+    """The percentage that its weight deserves."""
 
     def sentence(self) -> str:
-        share = share_used(self.project, self.used, self.share, self.resource, quota=self.quota)
-        of_quota = f" (quota {self.quota})" if self.share or self.quota else ""
+        known = bool(self.quota or self.past_use)
+        share = share_used(self.project, self.used, self.share, self.resource, has_share=known)
+        of_quota = f" (quota {self.quota})" if self.share or known else ""
         needs = units(self.needed, self.resource)
-        return f"needs {needs}; pool {self.pool} is full, and {share}{of_quota}"
+        return f"needs {needs}; pool {self.pool} is full, and {share}{of_quota}{self._past()}"
+
+    def _past(self) -> str:
+        if not self.past_use or not self.due:
+            return ""
+        times = round(self.past_use / self.due, 1)
+        return (
+            f"; the project has {self.past_use:g} % of past use, {times:g} times the "
+            f"{self.due:g} % that its weight deserves"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

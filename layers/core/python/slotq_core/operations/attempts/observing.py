@@ -22,7 +22,7 @@ from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.attempt_changes import AttemptChanges, Outcome, Wanted
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.interruptions import interrupted, resumed
+from slotq_core.policy.lifecycle.interruptions import interrupted, resumed, with_unseen
 from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
@@ -193,7 +193,10 @@ class Observing:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            begun = self._with_lost_stop(_as_begun(job, seen, at), news)
+            by_itself = seen.phase is not Phase.STOPPED and not seen.max_wait
+            begun = _as_begun(job, seen, at)
+            begun = with_unseen(begun, seen.trained, at, by_itself=by_itself)
+            begun = self._with_lost_stop(begun, news)
             ending = _ending(seen, job.attempt)
             return self.end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if job.attempt.interrupted_since is not None:

@@ -282,9 +282,8 @@ class Configurator:
         self._check_jobs(now, after, moved)
         held: Held = {}
         if after.sharing.projects and after.sharing != now.sharing:
-            held = subscription.held_by_fixed(
-                self._store.worlds.load(self._clock.now()).snapshot.active
-            )
+            active = self._store.worlds.load(self._clock.now()).snapshot.active
+            held = subscription.held_by_fixed(active, now.pools)
         subscription.check(
             SettingsInUse(settings=now, held=held),
             SettingsInUse(settings=after, held=subscription.moved(held, *moved) if moved else held),

@@ -211,13 +211,7 @@ class Changes:
                 people=configuration.people,
                 by_default=project.pools if project else (),
             )
-            if submitted.gpus:
-                from slotq_core.admission.instances.nodes import (
-                    with_gpus,  # Few jobs ask for GPUs of a node.
-                )
-
-                admitted = with_gpus(admitted, submitted, full, configuration.pools)
-            admitted = with_warm_key(admitted, full, configuration.pools)
+            admitted = _on_its_instances(admitted, submitted, full, configuration.pools)
             after = settled(job, revision, admitted, rights.classes, by=by)
             if moves:
                 after = replace(after, checkpoints=submission.checkpoints)
@@ -263,6 +257,24 @@ class Changes:
             sharing = self._store.configuration.read().sharing
             role = self._authorizer.under(sharing).role(by, job.project)
             check_release(job, sharing.project(job.project), role)
+
+
+def _on_its_instances(
+    admitted: Job, submitted: Submission, request: Request, pools: Sequence[Pool]
+) -> Job:
+    """The job with its GPUs of a node, with how long it may run where pools have hours, and with
+    the warm instances that it may use."""
+    if submitted.gpus:
+        from slotq_core.admission.instances.nodes import (
+            with_gpus,  # Few jobs ask for GPUs of a node.
+        )
+
+        admitted = with_gpus(admitted, submitted, request, pools)
+    if any(pool.windows for pool in pools):
+        from slotq_core.admission.instances.runtimes import with_longest  # Few pools have hours.
+
+        admitted = with_longest(admitted, request, pools)
+    return with_warm_key(admitted, request, pools)
 
 
 def _as_submitted_now(

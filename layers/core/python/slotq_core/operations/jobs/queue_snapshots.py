@@ -76,6 +76,7 @@ class QueueSnapshots:
             nodes=snapshot.nodes,
             yields=snapshot.yields,
             spent=snapshot.spent,
+            past_use=snapshot.past_use,
             left_out=len({job.name for job in queued} - {job.name for job in jobs}) if long else 0,
         )
         found = replace(found, etas=self._etas(jobs), limits=self._limits(found))

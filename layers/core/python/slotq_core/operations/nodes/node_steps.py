@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from secrets import token_hex
 
-from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import StopCause, StopOrder
 from slotq_core.model.demand import Demand
@@ -79,7 +78,7 @@ class NodeSteps:
             tenant=job.tenant,
             project="" if shared else job.project,
             demand=slot,
-            contents=Demand({**others, "gpus": max(-(-job.gpus // WHOLE), gpus_of(pool))}),
+            contents=Demand({**others, "gpus": gpus_of(pool)}),
             instance_type=pool.instance_type,
             training_job=node_training_job(start.pool, start.name, generation, token),
             token=token,

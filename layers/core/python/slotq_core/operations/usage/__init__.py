@@ -6,4 +6,5 @@ record_marks     positions among records, without names of jobs
 day_sums         adds up the days that are over, so that the sums outlive the history
 project_metrics  amounts of projects, as a bounded number of metrics
 month_sums       adds up this month's spending of projects with a budget
+past_use         adds up past use by project once an hour
 """

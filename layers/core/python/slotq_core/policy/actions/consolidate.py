@@ -167,4 +167,6 @@ class Consolidation:
             return False
         if other.unavailable or other.drain or other.rights.missing(moving):
             return False
+        if other.closing and other.closing.keeps_out([moving], moving.demand.slots):
+            return False
         return self.state.limits.allow_move(moving, room.pool.name, other.pool.name)

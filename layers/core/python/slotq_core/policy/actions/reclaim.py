@@ -25,10 +25,11 @@ from typing import Protocol
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import HOUR
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank
-from slotq_core.policy.state.candidates import Candidate
+from slotq_core.policy.state.candidates import Candidate, ran_at
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
@@ -78,6 +79,16 @@ class Reclaims:
             ],
             base,
         )
+
+
+def past_use_waits(state: PlanState, job: Job, other: Job, taking: Taking, theirs: Chain) -> bool:
+    """Whether past use alone lets the job reclaim from the other job's project, and not yet."""
+    giver = taking.giver(theirs)
+    if not taking.is_fair(theirs):
+        return not giver.over_share() and giver.used.exceeds(giver.share, giver.resources, NOTHING)
+    since = state.snapshot.past_use.at - HOUR
+    late = job.entry_time > since or not ran_at(other, since)
+    return late and taking.gives_by_past_use(theirs)
 
 
 class Holders(Protocol):
@@ -266,13 +277,26 @@ class Search:
             giver = max(left, key=lambda name: taking.over_served(left[name]))
             if giver not in coming:
                 coming[giver] = iter(candidates(giver))
-            victim = next(coming[giver], None) if taking.is_fair(left[giver]) else None
+            theirs = left[giver]
+            victim = self._next(coming[giver], taking, theirs) if taking.is_fair(theirs) else None
             if victim is None:  # A project that may not give any more never may again.
                 del left[giver]
             else:
                 taken.append(victim)
                 taking.lose(self._accounts.scopes.counted(victim, self._name), left[giver])
         return tuple(taken)
+
+    def _next(
+        self, candidates: Iterator[Candidate], taking: Taking, theirs: Chain
+    ) -> Candidate | None:
+        """The next victim of a project that gives; None if there is none. What is passed over here
+        stays: a project that only gives by past use does so until the end of the search."""
+        if not taking.gives_by_past_use(theirs):
+            return next(candidates, None)
+        since = self._state.snapshot.past_use.at - HOUR
+        if self.job.entry_time > since:
+            return None
+        return next((candidate for candidate in candidates if candidate.ran_at(since)), None)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
         return Shortfalls(Shortfall(missing=missing, gives=methodcaller("frees", self._name)))

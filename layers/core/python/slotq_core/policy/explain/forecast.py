@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.model.demand import Demand
@@ -15,6 +16,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import SlotsComing, outlook
 from slotq_core.model.reasons.outlook import Outlook, Spared
 from slotq_core.policy.actions.action_rules import Rules
+from slotq_core.policy.actions.reclaim import past_use_waits
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
@@ -132,6 +134,8 @@ class Question:
 def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outlook:
     missing = room.missing(job)
     known = known_times(job, entered(job, state.yields), room, rules.slices)
+    if room.closing is not None:
+        known.append((outlook.TimeCause.HOURS, room.closing.next_chance(job)))
     times = {(cause, at) for cause, at in known if at is not None and at > state.now}
     return Outlook(
         rooms=(_room(state, job, room, missing),),
@@ -217,7 +221,9 @@ def _spared(
             if (shown := nodes.stand_ins.of((at.pool, at.name)))
         }
         causes = (cause for cause in causes if cause[0].name not in ours)
-        on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own))
+        another = partial(_in_another, state, job, room=room, missing=missing)
+        in_another = None if job.group in state.gangs else another
+        on_nodes = _by_cause(state, room, spared_on_nodes(nodes, job, room, own, in_another))
     found = (*_by_cause(state, room, causes), *on_nodes)
     named = (spared for spared in found if spared.jobs)  # A node without jobs is free for all.
     yield from sorted(named, key=lambda spared: (-spared.slots, spared.code, spared.jobs))
@@ -328,9 +334,15 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
     asked = explain.asked(job, pool, state.accounts)
     if not may_reclaim(asked, mine):
         return outlook.OwnShareUsed, _numbers(mine[0], explain.beyond(mine[0], asked), units)
+    taking = Taking(asked, mine)
+    if state.snapshot.fair_share and past_use_waits(state, job, other, taking, theirs):
+        giver = taking.giver(theirs)
+        over, by_weights = giver.resources[0], giver.share_by_weights or giver.share
+        numbers = _numbers(giver, over, units)
+        return outlook.PastUseWaits, (*numbers, ("by_weights", units(by_weights[over])))
     if may_take(asked, mine, explain.asked(other, pool, state.accounts), theirs):
         return _no_help(missing)
-    if Taking(asked, mine).is_fair(theirs):  # The department would come beyond its share.
+    if taking.is_fair(theirs):  # The department would come beyond its share.
         return outlook.OwnShareUsed, _numbers(mine[-1], explain.beyond(mine[-1], asked), units)
     over = theirs[0].resources[0]
     numbers = _numbers(theirs[0], over, units)

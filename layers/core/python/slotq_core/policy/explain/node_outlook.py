@@ -5,7 +5,8 @@ See docs/policy-decisions.md#nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from slotq_core.gpu_amounts import gpus_number
 from slotq_core.model.jobs import Job, JobState
@@ -18,7 +19,7 @@ from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.pool_room import PoolRoom
 
-Cause = tuple[type[outlook.Spared], tuple[tuple[str, int | float], ...]]
+Cause = tuple[type[outlook.Spared], tuple[tuple[str, Any], ...]]
 """Why a job is spared, with the numbers of the reason."""
 
 
@@ -91,16 +92,28 @@ def _longest_start(nodes: Nodes, pool: str) -> int | None:
 
 
 def spared_on_nodes(
-    nodes: Nodes, job: Job, room: PoolRoom, index: NodeIndex
+    nodes: Nodes,
+    job: Job,
+    room: PoolRoom,
+    index: NodeIndex,
+    in_another: Callable[[Job], Cause] | None,
 ) -> Iterator[tuple[Job, Cause, int | None]]:
-    """Why each job on these nodes is not stopped for the job, and until when (ms)."""
+    """Why each job on these nodes is not stopped for the job, and until when (ms). `in_another`:
+    the cause for jobs of other projects; None: the job is in a gang, which takes nothing of them.
+    """
     for at in index.rooms.values():
         for other in nodes.stand_ins.holders((at.pool, at.name)):
-            yield _cause(nodes, job, other, room, at)
+            yield _cause(nodes, job, other, room, at, in_another=in_another)
 
 
 def _cause(
-    nodes: Nodes, job: Job, other: Job, room: PoolRoom, at: NodeRoom
+    nodes: Nodes,
+    job: Job,
+    other: Job,
+    room: PoolRoom,
+    at: NodeRoom,
+    *,
+    in_another: Callable[[Job], Cause] | None,
 ) -> tuple[Job, Cause, int | None]:
     if other.state is JobState.STOPPING:
         return other, (outlook.StopsAlready, ()), None
@@ -112,11 +125,17 @@ def _cause(
     if protected:
         return other, (outlook.InMinRuntime, ()), until
     if other.project != job.project:
-        return other, (outlook.OfAnotherProject, ()), None
+        cause = in_another(other) if in_another else (outlook.OfAnotherProject, ())
+        helps = cause[0] is outlook.WouldNotHelp
+        return other, _no_help(job, at) if helps else cause, None
     if not at.entrance.may_enter(job, now=False):
         return other, (outlook.OfAnotherPerson, ()), None
     if rank(other) < rank(job):
-        missing = gpus_number(max(0, job.gpus - at.left(job)))
-        return other, (outlook.WouldNotHelp, (("missing", missing),)), None
+        return other, _no_help(job, at), None
     stays = stays_for_its_user(job, other, room.pool)
     return other, (outlook.OfTheSameUser if stays else outlook.NoLowerRank, ()), None
+
+
+def _no_help(job: Job, at: NodeRoom) -> Cause:
+    missing = gpus_number(max(0, job.gpus - at.left(job)))
+    return outlook.WouldNotHelp, (("missing", missing),)

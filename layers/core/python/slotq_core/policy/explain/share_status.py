@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.projects import Department, ShareStatus
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.explain.waiting import in_units
+from slotq_core.policy.explain.waiting import in_units, past_figures
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import PlanState
@@ -56,6 +56,7 @@ def held_amounts(snapshot: Snapshot, now: int) -> HeldAmounts:
 
 
 def _statuses(account: Account, scope: str, units: Callable[[int], float]) -> Iterator[ShareStatus]:
+    past, due = past_figures(account)
     for resource in account.resources:
         held = account.used[resource]
         limits = (account.limit.get(resource), account.configured_limit.get(resource))
@@ -71,4 +72,6 @@ def _statuses(account: Account, scope: str, units: Callable[[int], float]) -> It
             held=units(held),
             stopping=units(account.stopping[resource]),
             waiting=units(max(0, account.asked[resource] - held)),
+            past_use=past,
+            due=due,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import HOUR
 from slotq_core.model.reasons.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.reserve import due_at
@@ -19,18 +20,24 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 
 
 def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
-    """When (ms) the next back-off, start time-out, stall, demotion, end of a grace or turn of a
-    budget is due; None: nothing is due."""
+    """When (ms) the next back-off, start time-out, stall, demotion, end of a grace, change of a
+    pool's size, turn of a budget or hour of past use is due; None: nothing is due."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
     timers += [
         at for at, _ in (*gives_up_at(snapshot), *stalls_at(snapshot), *demotes_at(snapshot))
     ]
     timers += graces_end(snapshot.active, now)
     timers += budgets.timers()
+    if snapshot.fair_share and snapshot.waiting and snapshot.active:
+        timers.append(now - now % HOUR + HOUR)  # Past use is added up again.
     if snapshot.nodes:
         from slotq_core.policy.state.nodes.node_ends import nodes_end
 
         timers += nodes_end(snapshot, now)
+    if any(pool.schedule for pool in snapshot.pools):
+        from slotq_core.policy.lifecycle.closing import closing_times
+
+        timers += closing_times(snapshot, now)
     if snapshot.warm:
         timers += kept_until(snapshot, now)
     for pool in snapshot.pools:

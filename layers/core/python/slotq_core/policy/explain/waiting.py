@@ -10,6 +10,7 @@ from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
+from slotq_core.model.projects import PARTS
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.action_rules import Rules
 from slotq_core.policy.lifecycle.missing_rights import (
@@ -216,7 +217,10 @@ def shut(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
     """The reason if each of these rooms is unavailable, or lacks a right that the job needs."""
     if any(_is_well(job, room) for room in rooms):
         return None
-    return _unwell(job, rooms[0]) if rooms[0].unavailable else _lacking(job, rooms[0])
+    room = rooms[0]
+    if room.unavailable:
+        return _unwell(job, room)
+    return _too_late(job, room) or _lacking(job, room)
 
 
 def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
@@ -226,7 +230,26 @@ def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
 
 
 def _is_well(job: Job, room: PoolRoom) -> bool:
-    return not room.unavailable and not room.rights.keeps_out(job)
+    return not (room.unavailable or room.rights.keeps_out(job) or _too_late(job, room))
+
+
+def _too_late(job: Job, room: PoolRoom) -> Reason | None:
+    """The reason of a job that would not have ended when its pool closes."""
+    closing = room.closing
+    if closing is None or not closing.keeps_out([job], job.demand.slots):
+        return None
+    return closing.why(job)
+
+
+def by_hours(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
+    """The reason of a job that only pools could hold which offer too few slots at this hour."""
+    found = [room for room in rooms if room.closing and job.demand.within(room.pool.capacity)]
+    return shut(job, found) or _hours(job, found[0]) if found else None
+
+
+def _hours(job: Job, room: PoolRoom) -> Reason:
+    assert room.closing is not None
+    return room.closing.why(job)
 
 
 def bounds(job: Job, room: PoolRoom, state: PlanState) -> list[Reason]:
@@ -319,6 +342,7 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
     needs, units = asked(job, room.pool.name, accounts), in_units(accounts)
     if chain and not may_reclaim(needs, chain):
         over = beyond(chain[0], needs)
+        past, due = past_figures(chain[0])
         return reasons.ShareUsed(
             pool=room.pool.name,
             needed=units(needs[over]),
@@ -327,6 +351,8 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
             share=units(chain[0].share[over]),
             quota=units(chain[0].quota[over]),
             resource=over,
+            past_use=past,
+            due=due,
         )
     missing = short(job, room.free_now)
     return reasons.NoFreeSlots(
@@ -437,6 +463,14 @@ def asked(job: Job, pool: str, accounts: Accounts) -> Demand:
     return job.demand if accounts.shared is None else accounts.shared.of(job, pool)
 
 
+def past_figures(account: Account) -> tuple[float | None, float | None]:
+    """The account's part of past use and the part that its weight deserves, as percentages; None:
+    past use does not count."""
+    if account.share_by_weights is None:
+        return None, None
+    return round(account.past * 100 / PARTS, 1), round(account.due / 100, 1)
+
+
 def in_units(accounts: Accounts) -> Callable[[int], float]:
     """Turns an amount of the accounts into units of the resource."""
     return int if accounts.shared is None else accounts.shared.in_units
@@ -445,6 +479,8 @@ def in_units(accounts: Accounts) -> Callable[[int], float]:
 def _unwell(job: Job, room: PoolRoom) -> Reason:
     if room.pool.state is not PoolState.ACTIVE:
         return reasons.PoolClosed(pool=room.pool.name, state=room.pool.state)
+    if room.closing is not None and room.closing.is_shut:
+        return room.closing.why(job)
     health = room.pool.health
     if room.rests:
         return reasons.PoolBacksOff(

@@ -35,7 +35,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             changed = [(job, after)]
         case plan.TryLater(changed=changed):
             pass
-        case plan.RollBack() | plan.EndGroup():
+        case plan.RollBack() | plan.EndGroup() | plan.Close():
             changed = _stopped_together(decision, now)
         case plan.Start() | plan.StartGang():
             starts = decision.starts if isinstance(decision, plan.StartGang) else (decision,)
@@ -82,11 +82,16 @@ def _owed(decision: plan.StartNode | plan.Release | plan.Evict) -> list[Step]:
     return [(member, copied(member, claim=owed)) for member, owed in (*first, *decision.along)]
 
 
-def _stopped_together(decision: plan.RollBack | plan.EndGroup, now: int) -> Iterable[Step]:
-    """The members of a gang that stop, to wait again or for good."""
+def _stopped_together(
+    decision: plan.RollBack | plan.EndGroup | plan.Close, now: int
+) -> Iterable[Step]:
+    """The members of a gang that stop, to wait again or for good, and the jobs of a pool that
+    closes."""
     for job in decision.jobs:
         if isinstance(decision, plan.RollBack):
             yield job, evicted(job, decision.group, now)
+        elif isinstance(decision, plan.Close):
+            yield job, evicted(job, decision.pool, now, cause=StopCause.CLOSED)
         else:
             yield job, ended_with_group(job, decision.why, now)
 
@@ -210,8 +215,8 @@ def evicted(
     gains: Beneficiary | None = None,
 ) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
-    the beneficiary, or the victim's own gang after a rollback, which has no beneficiary
-    (`gains`)."""
+    the beneficiary, or the victim's own gang after a rollback or its pool at the end of a window,
+    which have no beneficiary (`gains`)."""
     order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
     return _stopping(victim, order, stopped_for(order), evictions=victim.evictions + 1)
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import CapacityKind
+
+SECOND = 1_000
+"""How exact (ms) SageMaker counts the training time."""
 
 INTERRUPTED = "SageMaker has interrupted it, and goes on with it when there are instances again"
 
@@ -64,3 +68,32 @@ def at_its_end(job: Job, at: int) -> Job:
         ran_before=0,
     )
     return copied(job, attempt=ran)
+
+
+def with_unseen(job: Job, trained: int | None, at: int, *, by_itself: bool) -> Job:
+    """The job whose attempt ends at `at` (ms), with the interruptions and returns that no news has
+    told of. `trained`: how long it ran by SageMaker's count (ms, whole seconds; None: not known).
+    `by_itself`: its script has ended, so it had instances then."""
+    attempt = job.attempt
+    if attempt is None or attempt.capacity_kind is not CapacityKind.SPOT or trained is None:
+        return job
+    since, is_away = attempt.running_since, attempt.interrupted_since is not None
+    if attempt.interrupted_since is not None:
+        since = attempt.interrupted_since - attempt.ran_before
+    if since is None:
+        return job
+    first = since - attempt.interrupted_for
+    ran = attempt.ran_before if is_away else at - since
+    has_returned = is_away and by_itself
+    if ran - trained < SECOND and not has_returned:
+        return job
+    ran = min(trained, at - first)
+    known = copied(
+        attempt,
+        running_since=at - ran,
+        interrupted_since=None,
+        ran_before=0,
+        interrupted_for=at - first - ran,
+        interruptions=attempt.interruptions if is_away else attempt.interruptions + 1,
+    )
+    return copied(job, attempt=known)

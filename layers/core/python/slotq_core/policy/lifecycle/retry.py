@@ -158,6 +158,7 @@ def backoff(errors: int) -> int:
 _EVICTIONS = {
     StopCause.EVICTED: "evicted for",
     StopCause.YIELDED: "yielded to",
+    StopCause.CLOSED: "suspended because of the times of pool",
     StopCause.REQUEUED: "given up by",
     StopCause.RESTORED: "stopped before",
 }

@@ -3,7 +3,8 @@
 *Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
 first; the queue calls StopTrainingJob when the script has released or the grace is over.
 
-Only evicted and yielding jobs that run and save checkpoints get a grace; over several pools, the
+Only evicted and yielding jobs, and those of a pool that closes, that run and save checkpoints get
+a grace; over several pools, the
 longest of theirs.
 
 Releasing: the job waits again at its place, no retry used. More than a few releases within an hour
@@ -37,7 +38,7 @@ RELEASED_TOO_OFTEN = "released_too_often"
 BY_ITS_SCRIPT = "its script released the slots"
 """The message of such an end. SageMaker's own calls it an error."""
 
-_ASKED = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+_ASKED = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 
 
 def grace(job: Job, pools: Mapping[str, Pool]) -> int:

@@ -94,6 +94,10 @@ class Candidate:
         held = [job.demand for job, _ in self.places]
         return held[0] if len(held) == 1 else Demand.total(held)
 
+    def ran_at(self, moment: int) -> bool:
+        """Whether every job ran by the moment (ms)."""
+        return all(ran_at(job, moment) for job, _ in (*self.places, *self.others))
+
     @property
     def order_once_started(self) -> Order:
         """The sort key in the next plan, for which everything that this plan has started runs."""
@@ -257,6 +261,12 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
         return job.attempt.ran_before < length, None
     until = job.attempt.running_since + length
     return now < until, until
+
+
+def ran_at(job: Job, moment: int) -> bool:
+    """Whether the job's attempt had begun to run by the moment (ms)."""
+    since = job.attempt.running_since if job.attempt else None
+    return since is not None and since <= moment
 
 
 def unsaved(job: Job, now: int) -> int:

@@ -39,6 +39,18 @@ class Eligibility:
         within_share = self._state.shares.within
         return not (drain.beyond_share and within_share(self.with_gang(job, pool), pool))
 
+    def ends_too_late(self, job: Job, room: PoolRoom) -> bool:
+        """Whether the pool shrinks before the job, or the gang that starts or runs with it, ends,
+        and would cut the job off."""
+        closing, gang = room.closing, self._state.gangs.get(job.group)
+        if closing is None:
+            return False
+        if gang is None:
+            return closing.keeps_out([job], job.demand.slots)
+        if gang.runs:
+            return closing.keeps_out([*gang.active, job], job.demand.slots)
+        return closing.keeps_out(gang.waiting, gang.least_in(room.pool.name, job).demand.slots)
+
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
         gang = self._gang_to_start(job)
@@ -51,7 +63,7 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return gang.least_in(pool, job) if by_pool else gang.all_with(job)
+        return gang.least_in(pool if by_pool else None, job)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
@@ -99,7 +111,9 @@ class Eligibility:
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         if room.drain and self.closed_to(job, room):  # Where pools drain, most jobs are kept out.
             return False
-        return not (room.unavailable or room.rights.keeps_out(job))
+        if room.unavailable or room.rights.keeps_out(job):
+            return False
+        return not self.ends_too_late(job, room)
 
     def _joins_evicted_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""

@@ -81,6 +81,7 @@ class PlanState:
             self.budgets.soft,
             snapshot,
             nodes=self.nodes,
+            now=now,
         )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
@@ -305,11 +306,14 @@ class PlanState:
         return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=counted)
 
     def drop_claim(self, job: Job) -> bool:
-        """Give up the job's claim. Return whether it had one."""
+        """Give up the job's claim. Return whether there was one to give up: one to a node that this
+        plan evicts is gone with the node."""
         waiting = self.waiting[job.name]
-        if waiting.claim:
-            self.decided.drop(waiting)
-        return waiting.claim is not None
+        claim, gone = waiting.claim, self.nodes.evicted if self.nodes else ()
+        if claim is None or (claim.node and (claim.pool, claim.node) in gone):
+            return False
+        self.decided.drop(waiting)
+        return True
 
     def _moved(self, jobs: Iterable[Job], to: Destinations) -> Moved:
         """Keep GPUs of other nodes for jobs that move there. The limits count them as before."""

@@ -26,7 +26,8 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Most queues have neither, and no cold start should pay for them.
+    from slotq_core.policy.lifecycle.closing import Closing
     from slotq_core.policy.state.warm_room import WarmRoom
 
 
@@ -75,9 +76,8 @@ class PoolRoom:
         used, self.coming = _held(active, warm)
         self.warm = warm
         self._running, self._journal = running, journal
-        self.pool = pool
+        self.pool, self.size = pool, pool.size(now)
         self.jobs: PoolJobs = running.pools[pool.name]
-        self.size = pool.size(now)
         self.free = self.size - used
         """Capacity not given; negative if the pool shrank below its use."""
         self.both = self.free + self.coming
@@ -99,10 +99,11 @@ class PoolRoom:
         self.probed_until = probes_until(prober) if prober else None
         """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
-        health = pool.health
+        self.closing = _closing(pool, active, now)
+        """What the pool's hours keep out; None: its size does not change with time."""
         times = {
-            TimeCause.POOL_BACKOFF: health.not_before,
-            TimeCause.LEARNED_LIMIT: health.learned_until,
+            TimeCause.POOL_BACKOFF: pool.health.not_before,
+            TimeCause.LEARNED_LIMIT: pool.health.learned_until,
             TimeCause.PROBE: self.probed_until,
         }
         self.times = [(cause, at) for cause, at in times.items() if at is not None]
@@ -132,6 +133,8 @@ class PoolRoom:
 
     @property
     def unavailable(self) -> bool:
+        if self.closing is not None and self.closing.is_shut:
+            return True
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def waits_for_release(self, job: Job) -> bool:
@@ -148,6 +151,9 @@ class PoolRoom:
         self.expect_start(job)
         self.rights.give(job)
         self._journal.record(self.rights.take_back, job)
+        if self.closing is not None:
+            self.closing.give(job)
+            self._journal.record(self.closing.take_back, job)
 
     def expect_start(self, job: Job) -> None:
         """The job starts in this plan, or by a claim in the next one at this moment. After a
@@ -193,6 +199,9 @@ class PoolRoom:
             if self.warm is not None:
                 self.warm.give(victim, -1)
             self._change(free=victim.demand)
+            if self.closing is not None:
+                self.closing.take_back(victim)
+                self._journal.record(self.closing.give, victim)
         else:
             self._change(coming=victim.demand)
 
@@ -213,6 +222,14 @@ class PoolRoom:
 
     def _restore(self, free: Demand, coming: Demand, both: Demand) -> None:
         self.free, self.coming, self.both = free, coming, both
+
+
+def _closing(pool: Pool, active: Sequence[Job], now: int) -> Closing | None:
+    if not pool.schedule:
+        return None
+    from slotq_core.policy.lifecycle.closing import Closing
+
+    return Closing(pool, active, now)
 
 
 def rooms_of(

@@ -74,7 +74,8 @@ def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
     if not large:
-        return [explain.too_small(job, rooms, state.accounts)]
+        by_hours = explain.by_hours(job, rooms)
+        return [by_hours or explain.too_small(job, rooms, state.accounts)]
     endangers = _endangers(steps, job)
     if endangers:
         return [endangers]
@@ -93,9 +94,9 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
     pools and limits could never hold the gang. Return False."""
     state, whole = steps.state, gang.representative
     if whole.claim:
-        for job in gang.in_service_order:
-            state.drop_claim(job)
-        return False
+        dropped = [job for job in gang.in_service_order if state.drop_claim(job)]
+        if dropped:
+            return False
     drain = drained = None
     why = explain.gang_blocked(gang, state, steps.rules)
     every = (state.rooms[name] for name in whole.pools if name in state.rooms)

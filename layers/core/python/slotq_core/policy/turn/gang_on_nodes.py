@@ -81,6 +81,8 @@ class GangOnNodes:
         for name in starting:
             room = begun[name]
             room.starts = True
+            # Only now: after a capacity error the first member's start would keep the others out.
+            self._state.rooms[room.pool].expect_start(self._state.waiting[name])
         owed = {name: self._new_claim(name) for name in served if name not in starting}
         for number, name in enumerate(starting):
             room, job = begun[name], self._state.waiting[name]

@@ -257,10 +257,8 @@ class NodeTurn:
         free = [room for room in claimable if room.fits_now(self._job)]
         if not self._steps.wait_for_coming(self._job, self._claimable, within, owed=owed):
             return False
-        held = [room for room in free if room.pool.name == self._state.held_in[self._job.name]]
-        for room in held:
-            room.expect_start(self._job)
-        return self.begins(has_instance=bool(held))
+        held_in = self._state.held_in[self._job.name]
+        return self.begins(has_instance=any(room.pool.name == held_in for room in free))
 
     def _with_moves(self) -> bool:
         """Move jobs of one node of the tenant to its other nodes."""

@@ -138,13 +138,15 @@ class Steps:
             room.expect_start(job)
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """The rooms where the job has the rights to start, and where no quota of something else has
-        refused it lately. Only there does it evict others."""
+        """The rooms where the job has the rights to start, that stay open for as long as it needs,
+        and where no quota of something else has refused it lately. Only there does it evict
+        others."""
         now = self.state.now
         return [
             room
             for room in rooms
             if not (room.rights.missing(job) or takes_only_free_slots(job, room.pool.name, now))
+            if not self.rules.eligible.ends_too_late(job, room)
         ]
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:

@@ -18,7 +18,7 @@ from slotq_core.wire.document.sections import (
     PoolSection,
     ProjectSection,
 )
-from slotq_core.wire.pool_definition import NO_SPOT_NODES, clashes
+from slotq_core.wire.pool_definition import NO_NODES_WITH_HOURS, NO_SPOT_NODES, clashes
 from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
@@ -90,6 +90,12 @@ def spot_pools_have_no_nodes(document: Shared) -> Iterator[DocumentFault]:
     for place, pool in enumerate(document.pools):
         if pool.nodes is not None and pool.capacity_kind is CapacityKind.SPOT:
             yield DocumentFault(("pools", place, "nodes"), NO_SPOT_NODES)
+
+
+def pools_with_hours_have_no_nodes(document: Shared) -> Iterator[DocumentFault]:
+    for place, pool in enumerate(document.pools):
+        if pool.nodes is not None and pool.windows:
+            yield DocumentFault(("pools", place, "nodes"), NO_NODES_WITH_HOURS)
 
 
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
@@ -175,6 +181,7 @@ CHECKS: tuple[Check, ...] = (
     project_pools_exist,
     a_name_has_one_meaning,
     spot_pools_have_no_nodes,
+    pools_with_hours_have_no_nodes,
     requests_agree,
     quotas_are_of_one_kind,
     weights_are_of_shared_resources,

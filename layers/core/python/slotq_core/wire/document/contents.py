@@ -18,6 +18,7 @@ from slotq_core.wire.document.faults import DocumentFault, Keys, Loc, faults_of,
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
+    fair_share_of,
     notification_of,
     project_of,
     scheduler_of,
@@ -29,6 +30,7 @@ from slotq_core.wire.document.sections import (
     BudgetSection,
     ClassSection,
     DepartmentSection,
+    FairShareSection,
     LimitsSection,
     NodesSection,
     NotificationSection,
@@ -85,6 +87,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "people": PeopleSection,
     "scheduler": SchedulerSection,
     "sharing": SharingSection,
+    "fair_share": FairShareSection,
     "notifications": NotificationSection,
 }
 _KEYS = {"slots": "capacity", "resources": "capacity"}
@@ -105,6 +108,8 @@ class ConfigurationDocument(Section):
     people: PeopleSection = PeopleSection()
     scheduler: SchedulerSection = SchedulerSection()
     sharing: SharingSection = SharingSection()
+    fair_share: FairShareSection | None = None
+    """None: past use does not count."""
     notifications: tuple[NotificationSection, ...] = ()
 
     @model_validator(mode="before")
@@ -160,6 +165,7 @@ class ConfigurationDocument(Section):
                 weights=self.sharing.weights,
                 unchecked=frozenset(self.sharing.unchecked),
                 scheduler=scheduler_of(self.scheduler),
+                fair_share=fair_share_of(self.fair_share),
                 notifications=tuple(map(notification_of, self.notifications)),
             ),
         )
@@ -249,6 +255,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         **{key: getattr(section, key) for key in SWITCHES},
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
         "nodes": _nodes(section.nodes) if section.nodes else None,
+        "windows": [*section.windows],
     }
 
 

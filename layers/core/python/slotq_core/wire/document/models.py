@@ -10,12 +10,13 @@ from slotq_core.model.callers import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.notices import Notification
 from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Prescription, Project
-from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.model.sharing import FairShare, SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.sections import (
     BudgetSection,
     ClassSection,
     DepartmentSection,
+    FairShareSection,
     NotificationSection,
     ProjectSection,
     RequestsSection,
@@ -67,6 +68,10 @@ def scheduler_of(section: SchedulerSection) -> SchedulerSettings | None:
     """Return the settings; None if they are the defaults, which change nothing."""
     settings = _made(SchedulerSettings, section)
     return None if settings == SchedulerSettings() else settings
+
+
+def fair_share_of(section: FairShareSection | None) -> FairShare | None:
+    return None if section is None else _made(FairShare, section)
 
 
 def notification_of(section: NotificationSection) -> Notification:

@@ -16,7 +16,7 @@ from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices import Digest, JobEvent
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
-from slotq_core.model.sharing import NO_SHARING, Subscription
+from slotq_core.model.sharing import NO_SHARING, FairShare, Subscription
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.receivers import About, To
@@ -27,6 +27,8 @@ from slotq_core.wire.document.values import (
     Fields,
     Flag,
     Grace,
+    HalfLife,
+    Influence,
     MaybeName,
     Name,
     Pattern,
@@ -40,6 +42,7 @@ from slotq_core.wire.document.values import (
     UserLimits,
     Value,
     Weight,
+    Windows,
 )
 from slotq_core.wire.nodes.node_rules import NodeShare, switched
 
@@ -127,6 +130,8 @@ class PoolSection(Section):
     count_foreign: Flag = False
     checkpoints: CheckpointRule = CheckpointRule.WARN
     """The treatment of a preemptible job without checkpoints."""
+    windows: Windows = ()
+    """When the pool is open; empty: always."""
     nodes: Annotated[
         NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None
@@ -266,6 +271,13 @@ class SchedulerSection(Section):
             message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
             refuse(DocumentFault(("max_schedule_interval",), message))
         return self
+
+
+class FairShareSection(Section):
+    """How past use changes the weights that divide the surplus."""
+
+    half_life: HalfLife = FairShare().half_life
+    influence: Influence = FairShare().influence
 
 
 def _event(value: object) -> object:

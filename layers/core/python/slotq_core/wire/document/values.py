@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
+from slotq_core.errors import InvalidRequest
 from slotq_core.gpu_amounts import MOST as MOST_GPUS
 from slotq_core.gpu_amounts import RULE, Gpus, gpus_number, read_gpus
 from slotq_core.model.callers import fits_everybody
@@ -23,6 +24,9 @@ from slotq_core.wire.pool_definition import GRACE, SIZE, sized
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
+
+DAY = 86_400_000
+"""A day in ms."""
 
 _LONGEST = 10_000_000_000
 """The largest number of seconds, a few hundred years. Later moments have no date."""
@@ -88,6 +92,22 @@ def _slot_hours(value: object) -> int:
             f"{said(value)}"
         )
     return slot_ms
+
+
+def _influence(value: object) -> int:
+    """Read a number from 0 to 1; return hundredths."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    hundredths = round(value * 100) if number and 0 <= value <= 1 else -1  # type: ignore[operator]
+    if hundredths < 0 or hundredths != round(value * 100, 6):  # type: ignore[operator]
+        raise ValueError(f"a number from 0 to 1 in hundredths is needed, not {said(value)}")
+    return hundredths
+
+
+def _half_life(value: object) -> int:
+    milliseconds = seconds(value)
+    if not DAY <= milliseconds <= 90 * DAY:
+        raise ValueError(f"a half-life is from 1d to 90d, not {said(value)}")
+    return milliseconds
 
 
 def _gpus(value: object) -> Gpus:
@@ -267,6 +287,46 @@ Grace = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"type": "boolean"}]}),
 ]
 """As `Duration`, or a switch: true is `GRACE`."""
+
+
+def _windows(value: object) -> object:
+    """Read opening hours; return them as a pool keeps them. Raises ValueError."""
+    if value in (None, [], ()):
+        return ()
+    from slotq_core.wire.capacity.opening_hours import defined  # Few pools have hours.
+
+    try:
+        return defined("", value)
+    except InvalidRequest as error:
+        raise ValueError(error.message.removeprefix("pool '': ")) from None
+
+
+_WINDOW = {
+    "type": "object",
+    "properties": {
+        "days": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        "from": {"type": "string"},
+        "to": {"type": "string"},
+        "zone": {"type": "string"},
+    },
+    "required": ["days", "from", "to", "zone"],
+    "additionalProperties": False,
+}
+Windows = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_windows),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, _WINDOW]}}),
+]
+"""When a pool is open (`wire.capacity.opening_hours`)."""
+
+HalfLife = Annotated[
+    int, BeforeValidator(_half_life), _time(minimum=DAY // 1000, maximum=90 * DAY // 1000)
+]
+"""As `Seconds`, from 1 day to 90 days."""
+Influence = Annotated[
+    int, BeforeValidator(_influence), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})
+]
+"""A number from 0 to 1 in the file; hundredths in the model."""
 Period = Annotated[int, BeforeValidator(period), _time(exclusiveMinimum=0)]
 """As `Seconds`, more than 0."""
 _SLOT_HOURS: dict[str, Any] = {

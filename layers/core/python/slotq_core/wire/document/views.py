@@ -106,6 +106,10 @@ class ShareStatusView(BaseModel):
     """Asked for by waiting jobs, at most what the pools have."""
     over_quota: int | float
     """The part of `held` above the quota."""
+    past_use: float | None = None
+    """The project's percentage of all past use; null: past use does not count."""
+    due: float | None = None
+    """The percentage of past use that its weight deserves."""
 
 
 class BudgetView(BaseModel):
@@ -282,4 +286,6 @@ def _share_status(status: ShareStatus) -> ShareStatusView:
         stopping=status.stopping,
         waiting=status.waiting,
         over_quota=status.over_quota,
+        past_use=status.past_use,
+        due=status.due,
     )

@@ -24,7 +24,7 @@ from slotq_core.model.projects import (
     Prescription,
     Project,
 )
-from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Settings, Sharing
+from slotq_core.model.sharing import NO_SHARING, FairShare, SchedulerSettings, Settings, Sharing
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.receivers import ALL
@@ -129,6 +129,7 @@ def whole_sections(sharing: Sharing) -> Entry:
         "people": _people(sharing),
         "scheduler": _scheduler(sharing.scheduler),
         "sharing": _switches(sharing),
+        "fair_share": _fair_share(sharing.fair_share),
     }
 
 
@@ -212,6 +213,14 @@ def _budget(budget: Budget | None) -> Any:
 
 def _scheduler(settings: SchedulerSettings | None) -> Entry:
     return _entry(SchedulerSection, settings or SchedulerSettings())
+
+
+def _fair_share(settings: FairShare | None) -> Entry:
+    """Return both settings: an empty section would read as none."""
+    if settings is None:
+        return {}
+    influence = settings.influence / 100 if settings.influence % 100 else settings.influence // 100
+    return {"half_life": _seconds(settings.half_life), "influence": influence}
 
 
 def _people(sharing: Sharing) -> Entry:

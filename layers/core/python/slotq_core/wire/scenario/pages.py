@@ -22,12 +22,13 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.timestamps import from_iso, milliseconds
 from slotq_core.wire.scenario.views import (
+    PastUseView,
     ScenarioView,
     SnapshotAttemptView,
     SnapshotGroupView,
@@ -96,7 +97,7 @@ def scenario_page(
 ) -> ScenarioView:
     """A page of at most `most` bytes as JSON without defaults, with at least one part. `after`: the
     cursor from the page before; None: the first page, which alone has the configuration, the pools
-    and the spending. Raises Outdated if the queue has changed since the page before."""
+    and the sums of use. Raises Outdated if the queue has changed since the page before."""
     digest, start = digest_of(queue, revision), after.start if after else 0
     if after is not None and after.digest != digest:
         raise Outdated("the queue has changed between two pages; begin with the first again")
@@ -105,7 +106,7 @@ def scenario_page(
     page = _with(whole, [])
     if after is not None:
         page = page.model_copy(
-            update={"configuration": {}, "pools": [], "nodes": [], "spent": None}
+            update={"configuration": {}, "pools": [], "nodes": [], "spent": None, "past_use": None}
         )
     sizes = accumulate((_size(part) + 1 for part in parts[start:]), initial=_size(page) + _FRAME)
     fitting = sum(1 for _ in takewhile(most.__ge__, sizes)) - 1
@@ -198,6 +199,17 @@ def spending_of(view: SpentView | None) -> Spending:
         month=from_iso(view.month),
         slot_ms={name: milliseconds(duration) for name, duration in view.slot_seconds.items()},
         warned=frozenset(view.warned),
+    )
+
+
+def past_use_of(view: PastUseView | None) -> PastUse:
+    if view is None:
+        return NO_PAST_USE
+    return PastUse(
+        at=from_iso(view.at),
+        by_pool=EVERYWHERE not in view.parts,
+        parts=view.parts,
+        slot_seconds=view.slot_seconds,
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth
-from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.timestamps import iso, seconds
@@ -209,6 +209,16 @@ class SpentView(BaseModel):
     warned: list[str] = Field(default=[])
 
 
+class PastUseView(BaseModel):
+    """The projects' parts of past use, as of the last full hour."""
+
+    at: str
+    parts: dict[str, dict[str, int]] = Field(default={})
+    """64ths of all use, by pool (empty: all pools together) and project."""
+    slot_seconds: dict[str, int] = Field(default={})
+    """All use by pool; old use counts less."""
+
+
 class ScenarioView(BaseModel):
     """A snapshot of the queue: the input of the next pass."""
 
@@ -225,7 +235,8 @@ class ScenarioView(BaseModel):
     """Cursor of the page with the further jobs; null: there are none. Where the queue has changed
     meanwhile, the answer is 409 `outdated`: begin with the first page again."""
     configuration: Document
-    """The configuration's document. Only the first page has it, `pools` and `spent`."""
+    """The configuration's document. Only the first page has it, `pools`, `spent` and
+    `past_use`."""
     pools: list[SnapshotPoolView]
     jobs: list[SnapshotJobView]
     """The jobs that have not ended: first those that hold slots, then those that wait."""
@@ -234,6 +245,7 @@ class ScenarioView(BaseModel):
     nodes: list[SnapshotNodeView] = Field(default=[])
     """Every node. Only the first page has them."""
     spent: SpentView | None = None
+    past_use: PastUseView | None = None
 
 
 def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> ScenarioView:
@@ -250,6 +262,7 @@ def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> Sc
         yields=[view_of(yielded, YieldedView) for yielded in queue.yields],
         nodes=[view_of(node, SnapshotNodeView, state=node.state.value) for node in queue.nodes],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
+        past_use=None if queue.past_use == NO_PAST_USE else _past_use(queue.past_use),
     )
 
 
@@ -258,6 +271,14 @@ def _spent(spent: Spending) -> SpentView:
         month=iso(spent.month),
         slot_seconds={name: seconds(amount) for name, amount in spent.slot_ms.items()},
         warned=sorted(spent.warned),
+    )
+
+
+def _past_use(past: PastUse) -> PastUseView:
+    return PastUseView(
+        at=iso(past.at),
+        parts={scope: dict(own) for scope, own in past.parts.items()},
+        slot_seconds=dict(past.slot_seconds),
     )
 
 

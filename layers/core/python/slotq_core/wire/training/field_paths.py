@@ -35,6 +35,19 @@ def keeps_checkpoints(request: Mapping[str, Any]) -> bool:
     return value_at(request, "CheckpointConfig.S3Uri") is not MISSING
 
 
+INSTANCE_COUNT = "ResourceConfig.InstanceCount"
+
+
+def instance_count(request: Mapping[str, Any]) -> Any:
+    """The number of instances; None: it does not say, or has groups. Preferences have one count for
+    all."""
+    found = value_at(request, INSTANCE_COUNT)
+    preferences = value_at(request, "ResourceConfig.InstancePreferences")
+    if found is MISSING and isinstance(preferences, list) and preferences:
+        found = value_at(preferences[0], "InstanceCount")
+    return None if found is MISSING else found
+
+
 def kind_asked_for(request: Mapping[str, Any]) -> CapacityKind | None:
     """How the request wants its instances bought; None: it does not say."""
     asked = value_at(request, "EnableManagedSpotTraining")

@@ -143,6 +143,13 @@ def _no_warm_pool_for_groups_and_spot(request: Request) -> Iterator[Breach]:
         yield path, "warm pools do not work with spot training"
 
 
+def _no_preferences_for_spot(request: Request) -> Iterator[Breach]:
+    if request.get("EnableManagedSpotTraining") and _get(
+        request, "ResourceConfig.InstancePreferences"
+    ):
+        yield "EnableManagedSpotTraining", "InstancePreferences do not work with spot training"
+
+
 def _no_plan_for_spot(request: Request) -> Iterator[Breach]:
     if request.get("EnableManagedSpotTraining") and _get(request, "ResourceConfig.TrainingPlanArn"):
         yield "EnableManagedSpotTraining", "a training plan's capacity is no spot capacity"
@@ -337,6 +344,7 @@ RULES: tuple[FieldRule, ...] = (
     FieldRule(source="API, SelectedInstanceType", breaches=_selected_is_read_only),
     FieldRule(source=_WARM, breaches=_no_warm_pool_for_groups_and_spot, certain=False),
     FieldRule(source="API, TrainingPlanArn", breaches=_no_plan_for_spot, certain=False),
+    FieldRule(source="API, InstancePreferences", breaches=_no_preferences_for_spot),
     FieldRule(source="API, VolumeKmsKeyId", breaches=_volume_key_needs_a_volume, certain=False),
     FieldRule(
         source="API, MaxWaitTimeInSeconds",

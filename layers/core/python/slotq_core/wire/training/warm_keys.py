@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from slotq_core.wire.training.field_paths import MISSING, value_at
+from slotq_core.wire.training.field_paths import INSTANCE_COUNT, MISSING, instance_count, value_at
 
 _FIELDS = (
     "RoleArn",
-    "ResourceConfig.InstanceCount",
+    INSTANCE_COUNT,
     "ResourceConfig.VolumeKmsKeyId",
     "ResourceConfig.VolumeSizeInGB",
     "ResourceConfig.TrainingPlanArn",
@@ -35,6 +35,7 @@ def warm_key(request: Mapping[str, Any]) -> str:
     ) not in (MISSING, None, [], ()):
         return ""
     values = [_plain(value_at(request, path)) for path in _FIELDS]
+    values[_FIELDS.index(INSTANCE_COUNT)] = instance_count(request)
     values += [value_at(request, path) is True for path in _SWITCHES]
     text = json.dumps(values, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
+from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.timestamps import iso
@@ -141,6 +142,24 @@ class PoolSettingsView(BaseModel):
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
     nodes: NodeRulesView | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
+    windows: list[str] = Field(default=[])
+    """When the pool is open; empty: always."""
+
+
+class HoursView(BaseModel):
+    """What a pool's hours say now."""
+
+    slots: int
+    """How many slots the pool offers now."""
+    cause: str
+    """Why it offers no more: `open`, or `window`: its opening hours are over."""
+    changes_at: str | None = None
+    """When the number changes next; None: not known."""
+    then: int | None = None
+    """How many slots it offers from then on."""
+    moment: str = ""
+    """When slots come, or are gone for everybody, in the words of the pool's hours. Before they are
+    gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
 
 
 class WarmSlotView(BaseModel):
@@ -173,6 +192,8 @@ class PoolView(BaseModel):
     """Instances that stay warm; idle ones are free."""
     settings: PoolSettingsView
     health: PoolHealthView
+    hours: HoursView | None = None
+    """None: the pool is always open."""
 
 
 class PoolsView(BaseModel):
@@ -182,7 +203,14 @@ class PoolsView(BaseModel):
     pools: list[PoolView]
 
 
-def pool_view(pool: Pool, *, size: Demand, used: Demand, warm: Iterable[WarmSlot] = ()) -> PoolView:
+def pool_view(
+    pool: Pool,
+    *,
+    size: Demand,
+    used: Demand,
+    hours: SizeNow | None = None,
+    warm: Iterable[WarmSlot] = (),
+) -> PoolView:
     return view_of(
         pool,
         PoolView,
@@ -193,6 +221,7 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand, warm: Iterable[WarmSlot
         warm=[_warm_view(slot) for slot in warm if slot.holds],
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
+        hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
     )
 
 

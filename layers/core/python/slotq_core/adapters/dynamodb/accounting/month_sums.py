@@ -68,7 +68,7 @@ class MonthRecords:
     def keep(self, seen: MonthSum, counted: MonthSum) -> None:
         contents = {key: own for key, own in asdict(counted).items() if key != "version"}
         packed = zlib.compress(json.dumps(contents, separators=(",", ":")).encode(), 9)
-        expression = expressions.keep_spent(packed, seen=seen.version)
+        expression = expressions.keep_sum("spent", packed, seen=seen.version)
         self._calls.update(table.revision_key(), expression)
         if counted.month != seen.month:
             self._forget_warnings_before(counted.month)

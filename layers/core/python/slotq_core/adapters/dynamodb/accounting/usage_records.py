@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.accounting.month_sums import MonthRecords
+from slotq_core.adapters.dynamodb.accounting.past_use import packed_past_use
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -16,6 +17,7 @@ from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import PastUse
 from slotq_core.ports.usage import DaySum, EndedAttempts, MonthSum
 from slotq_core.usage.day_rows import Cell, read_part
 
@@ -30,6 +32,11 @@ class DynamoUsage:
 
     def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
         self._months.keep(seen, counted)
+
+    def keep_past_use(self, seen: int, counted: PastUse) -> None:
+        packed = packed_past_use(counted)
+        expression = expressions.keep_sum("pastUse", packed, seen=seen)
+        self._calls.update(table.revision_key(), expression)
 
     def warn(self, project: str, month: int) -> bool:
         return self._months.warn(project, month)

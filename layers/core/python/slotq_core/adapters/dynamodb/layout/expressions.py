@@ -591,15 +591,16 @@ def record_use(*, waiting: int, lines: int) -> Expression:
     }
 
 
-def keep_spent(packed: bytes, *, seen: int) -> Expression:
-    """Store the spending of projects, beside the revision: one read gives both. Condition: not
-    stored again since; `seen` 0: never stored, or the version is unreadable."""
-    condition = "spentVersion = :seen" if seen else "NOT attribute_type(spentVersion, :number)"
+def keep_sum(name: str, packed: bytes, *, seen: int) -> Expression:
+    """Store a sum of use (`spent` or `pastUse`), beside the revision: one read gives both.
+    Condition: not stored again since; `seen` 0: never stored, or the version is unreadable."""
+    version = f"{name}Version"
+    condition = f"{version} = :seen" if seen else f"NOT attribute_type({version}, :number)"
     return {
-        "UpdateExpression": "SET spent = :spent, spentVersion = :next",
+        "UpdateExpression": f"SET {name} = :sum, {version} = :next",
         "ConditionExpression": condition,
         "ExpressionAttributeValues": {
-            ":spent": {"B": packed},
+            ":sum": {"B": packed},
             ":next": _number(seen + 1),
             **({":seen": _number(seen)} if seen else {":number": _text("N")}),
         },

@@ -232,6 +232,7 @@ _OTHERWISE: Mapping[tuple[type[Record], str], _Form] = {
 _ELSEWHERE: frozenset[tuple[type[Record], str]] = frozenset(
     {
         (Pool, "foreign"),  # The ledger has it.
+        (Pool, "schedule"),  # Follows from the moment and the windows.
         (Pool, "health"),  # Has an item of its own.
         (Group, "ended"),  # The members say so.
         (StoredGroup, "group"),  # The other attributes of its item.

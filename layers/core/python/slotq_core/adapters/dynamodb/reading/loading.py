@@ -50,6 +50,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change, Configuration, InParts, Ledger, Poison, World
 from slotq_core.ports.usage import UsageBook
+from slotq_core.storage.scheduled import scheduled
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
 
@@ -322,7 +323,7 @@ class DynamoWorlds:
             self._note_unmade(awaiting, configured, sieve)
         return _Capacity(
             configuration=configured,
-            pools=tuple(pools),
+            pools=tuple(scheduled(pools, now)),
             holders=holders,
             lost=undecidable,
             awaiting=bool(awaiting),
@@ -368,6 +369,7 @@ def _world(
             everyone,
             due,
             spent=spent,
+            past_use=capacity.configuration.past_use,
             yields=capacity.yields,
             groups=groups,
             nodes=capacity.nodes,

@@ -3,11 +3,12 @@
 Amounts are hundredths of a GPU. A part lies on one GPU; a larger amount is whole GPUs of one node.
 All jobs that move must fit elsewhere at the same moment.
 
-The best moves cost least (the sum of the work lost), then are the fewest, then have the first
-names. The search starts from the greedy rule: the cheapest jobs that still fit elsewhere. Then it
-branches over how many jobs of each kind move, and drops what costs more than the best moves so far.
-Jobs of a kind are alike but for cost and name, so the cheapest of a kind move first. The result is
-exact within `SOURCES`, if `LOOKS` are enough to try where the jobs fit.
+The best moves cost least (the sum over the jobs), then are the fewest, then of jobs with the fewest
+earlier evictions, then have the first names. The search starts from the greedy rule: the cheapest
+jobs that still fit elsewhere. Then it branches over how many jobs of each kind move, and drops what
+costs more than the best moves so far. Jobs of a kind are alike but for cost, evictions and name, so
+the best of a kind move first. The result is exact within `SOURCES`, if `LOOKS` are enough to try
+where the jobs fit.
 
 See docs/policy-decisions.md#consolidation.
 """
@@ -38,7 +39,9 @@ class Movable:
     gpus: tuple[int, ...]
     """The GPUs that it has on its node, by index."""
     cost: int
-    """The work that its move may lose."""
+    """The work that its move may lose, and a start."""
+    evictions: int = 0
+    """How often it has been evicted or moved before."""
     barred: frozenset[str] = frozenset()
     """The nodes to which it may not move."""
 
@@ -64,8 +67,8 @@ class Destination(NamedTuple):
     gpus: tuple[int, ...]
 
 
-Key = tuple[int, int, tuple[str, ...]]
-"""Cost, number and names of jobs. Smaller is better."""
+Key = tuple[int, int, int, tuple[str, ...]]
+"""Cost, number, earlier evictions and names of jobs. Smaller is better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,4 +330,9 @@ def _jobs(blocks: Iterable[_Block]) -> list[Movable]:
 
 
 def _key(jobs: Sequence[Movable]) -> Key:
-    return sum(job.cost for job in jobs), len(jobs), tuple(sorted(job.name for job in jobs))
+    return (
+        sum(job.cost for job in jobs),
+        len(jobs),
+        sum(job.evictions for job in jobs),
+        tuple(sorted(job.name for job in jobs)),
+    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slotq_core.gpu_amounts import Gpus
+from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.actions.nodes.move_search import Key, Movable, NodeGpus, least_costly
 from slotq_core.policy.order import same_user_and_rank
@@ -26,6 +26,9 @@ from slotq_core.policy.state.nodes.nodes import Nodes
 from slotq_core.policy.state.plan_state import Destinations, PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import NOTHING_LEAVES, may_move_others
+
+START = 5_000
+"""What a move costs a job besides the work lost (ms): its stop, and its start on the other node."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,51 +58,62 @@ class NodeConsolidation:
         whether the job may run on a node."""
         if not pool.pool.consolidate or self.state.limits.over_own(job, pool.pool.name):
             return None
-        open_now = {name: sum(room.open_now) for name, room in index.rooms.items()}
-        in_all = sum(open_now.values())
         able: dict[str, Sequence[Candidate]] = {}
-        for room in index.rooms.values():
-            missing = job.gpus - room.left(job)
-            if missing > in_all - open_now[room.name] or not room.candidates:
-                continue
+        for name, candidates in index.movable().items():
+            room = index.rooms[name]
             if not (room.ready and room.entrance.takes(job, now=False) and may_use(room)):
                 continue
-            movable = self._movable(job, room, pool)
-            if sum(candidate.slots for candidate in movable) >= missing:
-                able[room.name] = movable
+            movable = self._movable(job, candidates, pool)
+            left = sum(amount for amount in room.open_to(job) if amount > 0)
+            if sum(candidate.slots for candidate in movable) + left >= job.gpus:
+                able[name] = movable
         return _best(job, index, able, job.gpus) if able else None
 
     def for_instance(self, job: Job, pool: PoolRoom) -> NodeMoves | None:
         """The moves that empty a node, so that the job, which needs one instance more in the pool,
-        gets the node's; None: there are none."""
+        gets the node's; None: there are none. On a node that takes the job, it takes GPUs."""
         nodes, name = self.state.nodes, pool.pool.name
         if nodes is None or not pool.pool.consolidate:
             return None
+        own = nodes.index(job, name) if nodes.takes(job, name) else None
         found = []
         for index in nodes.of_pool(name):
             able = {
-                room.name: room.candidates
-                for room in index.rooms.values()
-                if self._may_be_emptied(job, room, pool, nodes)
+                name: candidates
+                for name, candidates in index.movable().items()
+                if not (index is own and index.rooms[name].entrance.takes(job, now=False))
+                and self._may_be_emptied(job, index.rooms[name], candidates, pool, nodes)
             }
             if able and (moves := _best(job, index, able, None)):
                 found.append(moves)
         return min(found, key=lambda moves: moves.key, default=None)
 
-    def _may_be_emptied(self, job: Job, room: NodeRoom, pool: PoolRoom, nodes: Nodes) -> bool:
-        """Whether all jobs of the node may move for the job, which then has enough."""
+    def _may_be_emptied(
+        self,
+        job: Job,
+        room: NodeRoom,
+        candidates: Sequence[Candidate],
+        pool: PoolRoom,
+        nodes: Nodes,
+    ) -> bool:
+        """Whether these are all jobs of the node and may move for the job, which then has
+        enough."""
         shown = nodes.stand_ins.of((room.pool, room.name))
         if shown is None or shown.state is not JobState.RUNNING or not pool.jobs.has(shown):
             return False
         if not room.ready or not pool.missing(job).within(shown.demand):
             return False
-        movable = self._movable(job, room, pool, shown)
+        movable = self._movable(job, candidates, pool, shown)
         return len(movable) == len(nodes.stand_ins.jobs_on(shown))
 
     def _movable(
-        self, job: Job, room: NodeRoom, pool: PoolRoom, leaves: Job | None = None
+        self,
+        job: Job,
+        candidates: Sequence[Candidate],
+        pool: PoolRoom,
+        leaves: Job | None = None,
     ) -> list[Candidate]:
-        """The candidates of the node that may move for the job. One whose project is beyond a hard
+        """The candidates of a node that may move for the job. One whose project is beyond a hard
         budget could not start again. `leaves`: the job that stands for the node, if it ends."""
         state, accounts, name = self.state, self.state.accounts, pool.pool.name
         shared, leaving = accounts.shared, NOTHING_LEAVES
@@ -112,7 +126,7 @@ class NodeConsolidation:
         )
         return [
             candidate
-            for candidate in room.candidates
+            for candidate in candidates
             for moving in candidate.jobs
             if within_share or moving.project == job.project
             if moving.project not in state.budgets.hard and moving.group not in state.gangs
@@ -156,7 +170,8 @@ def _as_gpus(
                 name=candidate.name,
                 amount=moving.gpus,
                 gpus=tuple(held_by(candidate)),
-                cost=candidate.lost,
+                cost=(candidate.unsaved + START) * moving.gpus // (WHOLE * room.gpus),
+                evictions=moving.evictions,
                 barred=frozenset(
                     at.name for at in choosy if not at.entrance.takes(moving, now=True)
                 ),

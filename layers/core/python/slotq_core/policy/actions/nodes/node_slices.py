@@ -91,9 +91,11 @@ class NodeSlices:
 
     def _held(self, pool: PoolRoom) -> Counter[str]:
         """The GPUs held, claimed or awaited on the pool's nodes, by user, for the job's project and
-        rank."""
+        rank. A job that moves counts where it goes."""
+        rooms = (room for room in self.nodes.rooms.values() if room.pool == pool.pool.name)
+        moving = (other for room in rooms for other in room.kept.values())
         held: Counter[str] = Counter()
-        for other in self._alike(pool):
+        for other in (*self._alike(pool), *filter(self._is_alike, moving)):
             held[other.person] += other.gpus
         return held
 
@@ -107,20 +109,20 @@ class NodeSlices:
 
     def _alike(self, pool: PoolRoom) -> Iterator[Job]:
         """The jobs of the job's project and rank that hold, claim or await GPUs there."""
-        own, name = rank(self.job), pool.pool.name
+        name = pool.pool.name
         for room in self.nodes.rooms.values():
             if room.pool != name:
                 continue
             running = self.nodes.found[name, room.name].running if room.node else ()
             for other in (*running, *room.claims.values()):
-                if other.name not in self.nodes.gone and self._is_alike(other, own):
+                if other.name not in self.nodes.gone and self._is_alike(other):
                     yield other
         for other, where in self.nodes.placed:
-            if where == name and self._is_alike(other, own):
+            if where == name and self._is_alike(other):
                 yield other
 
-    def _is_alike(self, other: Job, own: tuple[int, int]) -> bool:
-        return other.project == self.job.project and rank(other) == own
+    def _is_alike(self, other: Job) -> bool:
+        return other.project == self.job.project and rank(other) == rank(self.job)
 
 
 def _yielding(way: Way, past: Counter[str], mine: Gpus) -> tuple[Candidate, ...]:

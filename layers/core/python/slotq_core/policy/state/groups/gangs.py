@@ -148,17 +148,16 @@ class LiveGang:
         )
         return Demand.totals(claims)
 
-    def least_in(self, pool: str, member: Job) -> Job:
-        """The member with the gang's least demand in a pool where this member is to run."""
+    def least_in(self, pool: str | None, member: Job) -> Job:
+        """The member with the gang's least demand in a pool where this member is to run. None: in
+        all pools together, that of all that wait."""
+        if pool is None:
+            return self._joint(self.waiting, copied(member, demand=self.representative.demand))
         demand = self._bound_to.get(pool, NOTHING)
         bound = [job for job in self.waiting if job.pools == (pool,)] if self.gpus_in else []
         if member.pools != (pool,):
             return self._joint([*bound, member], copied(member, demand=demand + member.demand))
         return self._joint(bound, copied(member, demand=demand))
-
-    def all_with(self, member: Job) -> Job:
-        """The member with the demand of all that wait."""
-        return self._joint(self.waiting, copied(member, demand=self.representative.demand))
 
     def _joint(self, members: Iterable[Job], job: Job) -> Job:
         """The job that asks for these members. Without nodes its demand says all."""

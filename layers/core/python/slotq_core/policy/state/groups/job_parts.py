@@ -185,6 +185,8 @@ def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
             return plan.TryLater(changed=((job, _as_whole(after, job)),), why=_reason(job, why))
         case plan.Evict():
             return _eviction(decision, jobs)
+        case plan.Close(jobs=closed):
+            decision = copied(decision, jobs=tuple(_once(jobs.get(j.name, j) for j in closed)))
     return decision
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
-from heapq import merge
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import merge, nlargest
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.jobs import Job
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.nodes.node_room import ByGpu, NodeRoom
 
 MayUse = Callable[[NodeRoom], bool]
@@ -107,10 +108,12 @@ class NodeIndex:
         """By what is open now, and open soon."""
         self._by_first: list[NodeRoom] | None = None
         """The rooms with candidates, by the first one; None: to be made again."""
+        self._movable: dict[str, Sequence[Candidate]] | None = None
+        """What `movable` returns; None: to be made again."""
 
     def put(self, room: NodeRoom) -> None:
         """Enter the room as it is now."""
-        self._by_first = None
+        self._by_first = self._movable = None
         self._now.put(room.name, room.open_now)
         self._soon.put(room.name, room.open_soon)
         self.rooms[room.name] = room
@@ -124,7 +127,7 @@ class NodeIndex:
         self._soon.remove(name)
         del self.rooms[name]
         self._with_claims.pop(name, None)
-        self._by_first = None
+        self._by_first = self._movable = None
 
     def with_candidates(self) -> list[NodeRoom]:
         """The rooms with jobs that may be evicted, those with the lowest rank first."""
@@ -132,6 +135,26 @@ class NodeIndex:
             able = [room for room in self.rooms.values() if room.candidates and not room.closed]
             self._by_first = sorted(able, key=lambda room: room.candidates[0].order)
         return self._by_first
+
+    def movable(self) -> Mapping[str, Sequence[Candidate]]:
+        """By room, the candidates that fit, each by itself, on GPUs that are free on another node
+        with jobs."""
+        if self._movable is None:
+            busy = [room for room in self.rooms.values() if not room.empty]
+            parts = nlargest(2, ((max(room.open_now, default=0), room.name) for room in busy))
+            wholes = nlargest(2, ((_wholes(room.open_now), room.name) for room in busy))
+            self._movable = {}
+            for name, room in self.rooms.items():
+                part = next((amount for amount, other in parts if other != name), 0)
+                whole = WHOLE * next((count for count, other in wholes if other != name), 0)
+                able = [
+                    candidate
+                    for candidate in room.candidates
+                    if candidate.slots <= (part if candidate.slots < WHOLE else whole)
+                ]
+                if able:
+                    self._movable[name] = able
+        return self._movable
 
     @property
     def claimed(self) -> bool:

@@ -72,9 +72,21 @@ class Occupied:
         )
 
     @property
+    def is_only_awaited(self) -> bool:
+        """Whether nobody runs on the node, and a job entitled to evict all that have claims to it
+        may have its instance. No other job takes the place of one that moves here."""
+        moves = any(job.claim and job.claim.moved for job in self.claimants)
+        kept = self.ends or self.running or moves or not self.node.created
+        return bool(self.claimants) and not kept
+
+    @property
     def empty(self) -> bool:
         """Whether no job needs the node as far as the snapshot says."""
         return not (self.ends or self.running or self.claimants)
+
+
+def _name(job: Job) -> str:
+    return job.name
 
 
 def _claimed(job: Job) -> tuple[int, int, str]:
@@ -99,9 +111,9 @@ class StandIns:
         return self._nodes[place].node if place else None
 
     def jobs_on(self, job: Job) -> tuple[Job, ...]:
-        """The running jobs of the node for which the job stands, else the job itself."""
+        """The running jobs of the node for which the job stands, by name, else the job itself."""
         place = self._places.get(job.name)
-        return tuple(self._nodes[place].running) if place else (job,)
+        return tuple(sorted(self._nodes[place].running, key=_name)) if place else (job,)
 
     def names(self, job: Job) -> tuple[str, ...]:
         """The names of the jobs that hold or claim GPUs of the node for which the job stands, else
@@ -247,7 +259,7 @@ def _as_job(found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job]) ->
     members: Sequence[Job] = (*running, *found.claimants)
     highest = max((lowest.get(job.group, job) for job in members), key=rank)
     is_mixed = any(job.project != highest.project for job in members)
-    guarded = (
+    guarded = not found.is_only_awaited and (
         found.claimants
         or node.state is NodeState.STARTING
         or not running
@@ -256,7 +268,7 @@ def _as_job(found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job]) ->
     return copied(
         shown,
         # A job whose start nobody has confirmed is never evicted.
-        state=JobState.STARTING if guarded else JobState.RUNNING,
+        state=JobState.STARTING if guarded or not running else JobState.RUNNING,
         # Its own group: who evicts it also evicts the gangs of the jobs on it.
         group=shown.name if any(job.group in lowest for job in running) else "",
         priority=highest.priority,

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
@@ -201,9 +200,8 @@ class Nodes:
             number += 1
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
-        gpus = max(-(-job.gpus // WHOLE), gpus_of(kept))
         owner = self.owner(job, kept.name)
-        room = NodeRoom(name, kept.name, owner, gpus=gpus, journal=self._journal)
+        room = NodeRoom(name, kept.name, owner, gpus=gpus_of(kept), journal=self._journal)
         room.empty, room.fixed = False, not job.evictable
         room.entrance.one_person = (job.tenant, kept.name) in self._for_one_person
         self._journal.record(Nodes._leave, self, room)

@@ -41,6 +41,15 @@ class Account:
     """The fair share, fixed for the plan."""
     deserved: Demand = NOTHING
     """The base of the dominant share: the larger of quota and fair share, up to the limit."""
+    past: int = 0
+    """The owner's part of past use in the scope, in 64ths."""
+    due: int = 0
+    """The part of all use that its weight deserves, in ten-thousandths."""
+    share_by_weights: Demand | None = None
+    """The fair share as it would be without past use; None: past use does not count."""
+    keeps: Demand = NOTHING
+    """What others may not reclaim: the fair share. Where past use moves that, a little more, so
+    that small changes wait for jobs to end."""
     used: Demand = NOTHING
     """Held for fairness: without stopping jobs, with claims."""
     fixed: Demand = NOTHING
@@ -59,8 +68,15 @@ class Account:
         self.key = f"{type(self.owner).__name__} {self.name}"
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
-        """Whether any resource is above the fair share, without `gone`."""
-        return (self.used - gone).exceeds(self.share, self.resources, NOTHING)
+        """Whether any resource is above what others may not reclaim, without `gone`."""
+        return (self.used - gone).exceeds(self.keeps, self.resources, NOTHING)
+
+    def within_weights(self, gone: Demand = NOTHING) -> bool:
+        """Whether past use alone brings the account above its fair share: without `gone`, it holds
+        no more than its share by weights."""
+        by_weights = self.share_by_weights
+        held = self.used - gone
+        return by_weights is not None and not held.exceeds(by_weights, self.resources, NOTHING)
 
     def under_share(self, gone: Demand = NOTHING) -> bool:
         """Whether any resource is below the fair share, without `gone`."""
@@ -79,7 +95,7 @@ class Account:
         if self.known_gives is None:
             held = self.used - self.promised
             self.known_gives = (
-                held.exceeds(self.share, self.resources, NOTHING),
+                held.exceeds(self.keeps, self.resources, NOTHING),
                 held.exceeds(self.quota, self.resources, NOTHING),
             )
         return self.known_gives

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import EVERYWHERE
+from slotq_core.model.projects import EVERYWHERE, counts_by_pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
@@ -117,10 +117,11 @@ class Accounts:
         holders: Snapshot | None = None,
         *,
         nodes: Nodes | None = None,
+        now: int = 0,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
-        limits count them; by default the same. `nodes`: None without any."""
+        limits count them; by default the same. `nodes`: None without any. `now`: in ms."""
         self._journal = journal
         self.shared = nodes.shared if nodes is not None and nodes.shared else None
         """Where projects share nodes, what each job counts: all amounts here are then in parts."""
@@ -161,7 +162,7 @@ class Accounts:
         """By scope."""
         self.users.begin(holders or snapshot)
         if owners:
-            self._open(snapshot, lines, beyond_budget, nodes)
+            self._open(snapshot, lines, beyond_budget, nodes, now)
             if nodes is not None:
                 self._limit_by_own_amounts(holders or snapshot, nodes)
 
@@ -333,6 +334,7 @@ class Accounts:
         lines: Sequence[WaitingLine],
         beyond_budget: AbstractSet[str],
         nodes: Nodes | None,
+        now: int,
     ) -> None:
         """Create the accounts of each scope, with fair shares, held slots and claims."""
         shared = self.shared
@@ -349,7 +351,7 @@ class Accounts:
             shared=shared,
         )
         for scope, chains in self._books.items():
-            chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
+            chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget, now=now))
         for job in snapshot.active:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)
@@ -373,11 +375,7 @@ class Accounts:
 
 
 def _scopes(snapshot: Snapshot, owners: Owners, shared: SharedNodes | None) -> Scopes:
-    by_pool, names = False, (pool.name for pool in snapshot.pools)
-    for owner in owners:
-        for amounts in (owner.quota, owner.limit):
-            if amounts and EVERYWHERE not in amounts:
-                by_pool = True
+    by_pool, names = counts_by_pool(owners), (pool.name for pool in snapshot.pools)
     if shared is None:
         return Scopes(names, by_pool=by_pool)
     return ScopesInParts(names, by_pool=by_pool, shared=shared)

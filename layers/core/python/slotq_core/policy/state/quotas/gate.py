@@ -8,6 +8,9 @@ non-preemptible quota and the anti-flap rule are asked at each level, counting v
 A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
 needs no code. `Givers` (givers.py) keeps who passes the gate before any eviction.
 
+Where only past use brings a project above its share, it gives only jobs that had run for an hour
+when past use was last added up. So a change of past use alone evicts no job sooner.
+
 A job moves jobs of other projects only where, with it, its own project and department stay within
 their fair shares. The project whose jobs move need not meet a condition: it loses no slot.
 
@@ -123,6 +126,19 @@ class Taking:
         top = self.mine[-1]
         in_full = is_full(top) and top.in_share(self.asked)
         return above and in_full and isinstance(other.owner, Department)
+
+    def giver(self, theirs: Chain) -> Account:
+        """The account that must hold more than it deserves: where the two branches part."""
+        return theirs[0 if self.mine[-1] is theirs[-1] else -1]
+
+    def gives_by_past_use(self, theirs: Chain) -> bool:
+        """Whether the victim's project, which gives, would keep its slots if past use did not
+        count."""
+        other = self.giver(theirs)
+        mine = self.mine[0 if other is theirs[0] else -1]
+        if other.share_by_weights is None or not other.within_weights(self._gone(other)):
+            return False
+        return not (self._over(other, NOTHING)[1] and mine.in_quota(self.asked))
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
         """Whether the account is over its share, and over its quota, without the victims."""

@@ -15,11 +15,12 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project, weight_of
+from slotq_core.model.sharing import FairShare
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.groups.concurrency import wanting
 from slotq_core.policy.state.quotas.account import Account, Chain
-from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
+from slotq_core.policy.state.quotas.fair_shares import Sharer, divide, weights_of
 
 if TYPE_CHECKING:
     from slotq_core.policy.state.nodes.node_requests import NodeRequests
@@ -48,12 +49,14 @@ def opened(
     resources: tuple[str, ...],
     asked: Mapping[tuple[str, str], Demand],
     beyond_budget: AbstractSet[str] = frozenset(),
+    *,
+    now: int = 0,
 ) -> dict[str, Chain]:
-    """By project, the accounts in one scope, with their fair shares and nothing held yet.
-    "Departments divide first; projects divide their department's part." `asked`: see `asked_in`.
-    `beyond_budget`: the projects whose quota is 0 by their budget."""
+    """By project, the accounts in one scope at `now` (ms), with their fair shares and nothing held
+    yet. "Departments divide first; projects divide their department's part." `asked`: see
+    `asked_in`. `beyond_budget`: the projects whose quota is 0 by their budget."""
     total = sum(
-        (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
+        (pool.offers(now) for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
 
     def account(owner: Project | Department, age: int, configured_quota: Demand) -> Account:
@@ -89,9 +92,15 @@ def opened(
         opened_account.asked = sum(
             (_within_limit(member, member.asked) for member in within), NOTHING
         )
-    _share_out(total, [*departments.values(), *tops])
-    for name, above in departments.items():
-        _share_out(above.share, members[name])
+    if snapshot.fair_share is not None and scope in snapshot.past_use.parts:
+        past = snapshot.past_use.parts[scope]
+        _share_out_over_time(
+            total, departments, tops, members, past=past, settings=snapshot.fair_share
+        )
+    else:
+        _share_out(total, [*departments.values(), *tops])
+        for name, above in departments.items():
+            _share_out(above.share, members[name])
     chains: dict[str, Chain] = {top.name: (top,) for top in tops}
     for name, above in departments.items():
         chains |= {member.name: (member, above) for member in members[name]}
@@ -179,7 +188,7 @@ def _coming_back(snapshot: Snapshot) -> Iterator[tuple[Job, str]]:
         if job.claim:
             yield job, job.claim.pool
         elif stop is not None and (
-            stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
+            stop.cause in {StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED}
             or (stop.cause is StopCause.STALLED and job.retries)
         ):
             yield job, job.attempt.pool
@@ -199,23 +208,82 @@ def _weight(account: Account, resource: str) -> int:
     return account.configured_quota[resource] if weight is None else weight
 
 
-def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
+def _share_out_over_time(
+    total: Demand,
+    departments: Mapping[str, Account],
+    tops: Sequence[Account],
+    members: Mapping[str, Sequence[Account]],
+    *,
+    past: Mapping[str, int],
+    settings: FairShare,
+) -> None:
+    """Divide by weights alone, and then with past use. `members`: by department. `past`: by
+    project."""
+    highest = [*departments.values(), *tops]
+    projects = [*tops, *chain(*members.values())]
+    for account in projects:
+        account.past = past.get(account.name, 0)
+    for name, above in departments.items():
+        above.past = sum(member.past for member in members[name])
+    _note_due(highest, 10_000)
+    for name, above in departments.items():
+        _note_due(members[name], above.due)
+    for influence in (0, settings.influence):
+        _share_out(total, highest, influence)
+        for name, above in departments.items():
+            _share_out(above.share, members[name], influence)
+        if not influence:
+            for account in (*projects, *departments.values()):
+                account.share_by_weights = account.share
+    for account in (*projects, *departments.values()):
+        account.keeps = Demand(
+            {name: _kept(name, account, total[name]) for name in account.resources}
+        )
+
+
+def _kept(name: str, account: Account, total: int) -> int:
+    """How much of a resource the account keeps: a 32nd of all (rounded) more than its fair share,
+    where past use moves that, but no more than its share by weights if that is larger."""
+    assert account.share_by_weights is not None
+    share, by_weights = account.share[name], account.share_by_weights[name]
+    if share == by_weights:
+        return share
+    more = share + (total + 16) // 32
+    return more if by_weights < share else min(more, by_weights)
+
+
+def _note_due(accounts: Sequence[Account], whole: int) -> None:
+    """Divide a part of all use among siblings by their weights."""
+    for resource in accounts[0].resources[:1] if accounts else ():
+        weights = weights_of(_sharers(accounts, resource))
+        total = sum(weights.values())
+        for account in accounts:
+            account.due = whole * weights[account.key] // max(1, total)
+
+
+def _sharers(accounts: Iterable[Account], resource: str) -> list[Sharer]:
+    return [
+        Sharer(
+            name=account.key,
+            age=account.age,
+            quota=account.quota[resource],
+            limit=account.limit.get(resource),
+            request=account.asked[resource],
+            weight=_weight(account, resource),
+            priority=account.owner.priority,
+            past=account.past,
+        )
+        for account in accounts
+    ]
+
+
+def _share_out(total: Demand, accounts: Iterable[Account], influence: int = 0) -> None:
     everyone = list(accounts)
     shares: dict[str, Mapping[str, int]] = {}
     for resource in everyone[0].resources if everyone else ():
-        sharers = [
-            Sharer(
-                name=account.key,
-                age=account.age,
-                quota=account.quota[resource],
-                limit=account.limit.get(resource),
-                request=account.asked[resource],
-                weight=_weight(account, resource),
-                priority=account.owner.priority,
-            )
-            for account in everyone
-        ]
-        shares[resource] = divide(total[resource], sharers)
+        shares[resource] = divide(total[resource], _sharers(everyone, resource), influence)
     for account in everyone:
-        account.share = Demand({name: shares[name][account.key] for name in account.resources})
+        account.share = account.keeps = Demand(
+            {name: shares[name][account.key] for name in account.resources}
+        )
         account.deserved = _within_limit(account, account.quota.larger(account.share))

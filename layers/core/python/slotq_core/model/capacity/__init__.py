@@ -1,0 +1,4 @@
+"""When capacity is there.
+
+schedule  the size of a pool as a function of time
+"""

@@ -1,0 +1,4 @@
+"""When a pool is open, as people write it, and the moments that follow.
+
+opening_hours  windows of days and times in a time zone
+"""
