@@ -63,7 +63,7 @@ from tests.faults.scenarios import (
     yields_agree_with_attempts,
 )
 from tests.faults.world import TYPES, pool
-from tests.queue_world import ROLE, request
+from tests.queue_world import request
 
 S = JobState
 
@@ -118,7 +118,7 @@ STORIES: tuple[Scenario, ...] = (
     ),
     Scenario(
         ANOTHER_ROLE,
-        (submit(1, "a"), submit(10, "b", role=f"{ROLE}-2", priority=1, preemptible="false")),
+        (submit(1, "a"), submit(10, "b", role=WRONG_ROLE, priority=1, preemptible="false")),
         done("a", "b"),
         pools=(pool(keep_warm=21_600_000, min_runtime=600_000),),
         knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 90.0},
