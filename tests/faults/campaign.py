@@ -22,6 +22,7 @@ from tests.faults import (
     mutants,
     node_mutants,
     nodes,
+    warm_mutants,
     world,
 )
 from tests.faults.branches import Branch, tried
@@ -42,6 +43,7 @@ MUTANTS = (
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
+    *warm_mutants.MUTANTS,
 )
 
 Task = tuple[str, ...]

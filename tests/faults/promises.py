@@ -27,6 +27,7 @@ from slotq_core.adapters.dynamodb.layout.table import (
     LINES,
     NODES_PREFIX,
     ON_NODE_PREFIX,
+    WARM_PREFIX,
     revision_key,
     sharing_key,
     wake_key,
@@ -44,6 +45,7 @@ from slotq_core.model.nodes import Node, NodeState, node_of_owner
 from slotq_core.names import token_in_tags
 from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
+from slotq_core.storage.warm_changes import WARM
 from tests.faults.fake_dynamodb import Change, Key
 from tests.faults.whole_gangs import GANG, WholeGangs
 
@@ -244,7 +246,8 @@ class Watch:
             self.note(CONVERGENT, f"the submissions of {sorted(self.openings)} stay open")
 
     def _check_records(self, changes: Sequence[Change]) -> None:
-        """The write that ends an attempt makes its record, and no other write makes any."""
+        """The write that ends an attempt makes its record, and that of a warm slot the record of
+        the slot's time. No other write makes any."""
         ended = Counter(
             (now.name, was.attempt.number)
             for key, before, after in changes
@@ -256,11 +259,24 @@ class Watch:
         recorded: Counter[tuple[str, int]] = Counter()
         for key, before, after in changes:
             if key[0].startswith("ENDED#") and after:
-                recorded[after["job"]["S"], int(after["number"]["N"])] += 1
+                of = after["job"]["S"], int(after["number"]["N"])
+                if after.get("outcome", {}).get("S") == WARM:
+                    self._check_warm_record(of, changes)
+                else:
+                    recorded[of] += 1
                 if before:
                     self.note(RECORDED, f"{key} overwrites another record")
         if recorded != ended:
             self.note(RECORDED, f"the attempts {sorted(ended)} end, recorded: {sorted(recorded)}")
+
+    def _check_warm_record(self, of: tuple[str, int], changes: Sequence[Change]) -> None:
+        slots = {
+            (before["job"]["S"], int(before["number"]["N"]))
+            for key, before, _ in changes
+            if key[1].startswith(WARM_PREFIX) and before
+        }
+        if of not in slots:
+            self.note(RECORDED, f"warm time of {of} is recorded, and no slot of it changes")
 
     def _check_lines(self, changes: Sequence[Change]) -> None:
         """Each waiting job's line exists, and the line's bound hides none of its jobs."""

@@ -511,6 +511,12 @@ def began_at_most(job: str, attempts: int) -> Callable[[World], str]:
     return look
 
 
+def no_create_is_refused(world: World) -> str:
+    """Without faults, each create starts a training job."""
+    creates, begun = world.plane.calls["CreateTrainingJob"], len(world.plane.jobs())
+    return "" if creates == begun else f"{creates} creates have begun {begun} training jobs"
+
+
 def given_up_after(attempts: int) -> Callable[[World], str]:
     """Who is given up has failed so many attempts to start."""
 

@@ -63,7 +63,7 @@ from tests.faults.scenarios import (
     yields_agree_with_attempts,
 )
 from tests.faults.world import TYPES, pool
-from tests.queue_world import request
+from tests.queue_world import ROLE, request
 
 S = JobState
 
@@ -106,6 +106,8 @@ def spot(name: str = "p", **fields: Any) -> Pool:
 FOR_EVER = {name: Work(runtime=None, stop=5_000) for name in "abc"}
 FAILS = Work(runtime=60_000, fails_after=30_000)
 
+ANOTHER_ROLE = "warm_instances_are_released_for_another_role"
+
 STORIES: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
     Scenario(
@@ -113,6 +115,13 @@ STORIES: tuple[Scenario, ...] = (
         (submit(1, "a"), submit(2, "b"), submit(3, "c")),
         done("a", "b", "c"),
         pools=(pool(slots=2),),
+    ),
+    Scenario(
+        ANOTHER_ROLE,
+        (submit(1, "a"), submit(10, "b", role=f"{ROLE}-2", priority=1, preemptible="false")),
+        done("a", "b"),
+        pools=(pool(keep_warm=21_600_000, min_runtime=600_000),),
+        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 90.0},
     ),
     Scenario(
         "a_node_is_refused_once_and_never_reports",

@@ -9,14 +9,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from tests.faults import campaign, chaos, crashes, interleavings, node_mutants, nodes
+from tests.faults import campaign, chaos, crashes, interleavings, node_mutants, nodes, warm_mutants
 from tests.faults.branches import tried
 from tests.faults.interleavings import CASES
 from tests.faults.lines.cases import CASES as CASES_OF_LINES
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import graces_end_in_time
-from tests.faults.stories import SCENARIOS, STORIES
+from tests.faults.scenarios import graces_end_in_time, no_create_is_refused
+from tests.faults.stories import ANOTHER_ROLE, SCENARIOS, STORIES
 
 
 def test_the_short_form_leaves_no_scenario_case_or_mutant_out():
@@ -65,6 +65,16 @@ def test_two_handlers_at_one_node_keep_the_promises(name):
 
 def test_each_condition_of_a_node_is_needed():
     assert [mutant.name for mutant in nodes.MUTANTS if caught(mutant) is None] == []
+
+
+def test_what_guards_a_start_after_a_release_is_needed():
+    assert [mutant.name for mutant in warm_mutants.MUTANTS if caught(mutant) is None] == []
+
+
+def test_warm_instances_are_released_once_and_a_like_start_takes_none():
+    scenario = next(each for each in SCENARIOS if each.name == ANOTHER_ROLE)
+    _, world = crashes.count_calls(scenario)
+    assert (world.watch.broken, no_create_is_refused(world)) == ([], "")
 
 
 def test_what_guards_the_life_of_a_node_is_needed():

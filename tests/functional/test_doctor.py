@@ -130,6 +130,7 @@ def test_pools_are_shown_with_their_health(account: Account, monkeypatch):
         "message": "",
         "missing_rights": [],
         "failed_nodes": [],
+        "warm_refused_at": None,
     }
 
 

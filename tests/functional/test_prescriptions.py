@@ -388,7 +388,7 @@ class _Death(BaseException):
     """The end of a process."""
 
 
-def _dies(*_: object) -> None:
+def _dies(*_: object, **__: object) -> None:
     raise _Death
 
 

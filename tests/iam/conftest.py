@@ -99,11 +99,12 @@ def life(
 ) -> Recorders:
     """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
     monkeypatch.setenv("SLOTQ_LIMITS", "waiting=4,submissions=60,waiting_in_all=10,lines=9")
+    resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
+    _release(account, resources)
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
     account.settle()
-    resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
     for name, lost in (("first", True), ("second", True), ("third", False)):
         _evict(account, name, {**resources, "InstanceCount": 2}, lost=lost)
     account.call(add_job(TrainingJobName="cancelled"))
@@ -145,6 +146,21 @@ def life(
     account.send("poison-no-detail")
     app.handler(sample("tick"), context(milliseconds=app.TIME_TO_END))  # no time for a pass
     return recorders
+
+
+def _release(account: Account, resources: Any) -> None:  # noqa: F811
+    """Release the instances that a job has left warm, for one that they do not suit."""
+    kept = {**resources, "KeepAlivePeriodInSeconds": 600}
+    account.call(add_job(TrainingJobName="warm", ResourceConfig=kept))
+    account.settle()
+    account.completes("warm")
+    both = {**resources, "InstanceCount": 2}
+    account.call(add_job(TrainingJobName="needs-both", ResourceConfig=both))
+    account.settle()
+    account.call({**sample("cancel-job"), "path": "/jobs/needs-both"})
+    account.clock.set(account.clock.now() + HOUR)
+    account.send("tick")
+    account.settle()
 
 
 def _evict(account: Account, name: str, resources: Any, *, lost: bool) -> None:  # noqa: F811

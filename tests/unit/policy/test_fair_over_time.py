@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,3 +145,20 @@ def test_the_reason_names_past_use_and_the_plan_looks_again_after_the_hour() -> 
     assert planned.reasons["a1"].text().endswith(f"(quota 0); {past}")
     assert planned.wake_at == NOW - NOW % HOUR + HOUR
     assert plan(world({"a": 58}, fair_share=None, **fields), NOW).wake_at is None
+
+
+def test_a_job_that_waits_sees_why_past_use_does_not_help_it_yet() -> None:
+    active = (runs("a1", project="a", since=3 * HOUR), runs("b0", project="b"))
+    waiting = waits("b1", project="b", since=10)
+    snapshot = world({"a": 64}, pools=(pool(slots=2),), active=active, waiting=(waiting,))
+    found = plan(snapshot, NOW, waiting).outlook
+    assert found is not None
+    (spared,) = [each for each in found.spared if each.code == "past_use_waits"]
+    assert spared.sentence() == (
+        "a1 holds 1 slot of pool p: a uses 1 slot; past use moves its fair share from 1 to 0, "
+        "which evicts jobs after an hour of running, for jobs that have waited for an hour, and "
+        "not for small differences"
+    )
+    waited = waits("b1", project="b", since=2 * HOUR)
+    assert plan(replace(snapshot, waiting=(waited,)), NOW).decisions
+    assert not plan(snapshot, NOW).decisions
