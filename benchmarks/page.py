@@ -231,6 +231,7 @@ def _node_trace(versions: Versions) -> Rows:
         "consolidations": "consolidations",
         "moved": "jobs moved",
         "paused_gpu_hours": "GPU-hours paused",
+        "stopped_gpu_hours": "GPU-hours stopped",
     }
     yield ["", *names.values()]
     for way, figures in _now(versions)["nodes in a trace"].items():

@@ -255,6 +255,18 @@ def test_shrinking_the_pool_releases_what_is_beyond_it():
     assert [slot.releasing for slot in slots(world)].count(True) == 1
 
 
+def test_a_pool_that_closes_releases_its_instances():
+    """`QueueWorld` begins on Monday 21 September 2026 at 14:13:20 UTC."""
+    world = world_of(warm(windows=("mon 14:00-14:20 UTC",)))
+    submit(world, "job", checkpoints="s3://bucket/job")
+    world.deliver()
+    done(world)
+    assert [slot.idle for slot in slots(world)] == [True]
+    tick(world, 300)
+    assert slots(world) == ()
+    assert world.plane.calls["UpdateTrainingJob"] == 1
+
+
 @pytest.mark.parametrize(
     "change",
     [
