@@ -176,6 +176,7 @@ WORLDS: dict[str, World] = {
         ),
         then=checks.USAGE,
     ),
+    "docs/warm.md": World(pools=(P5,)),
 }
 
 AWS = "it is about an AWS account"
@@ -213,6 +214,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/configuration.md": {
         "(revision 7)": "a change of another file",
         "classes:": FRAGMENT,
+        "fair_share:": FRAGMENT,
         "scheduler:": FRAGMENT,
         "not -1": "tests/unit/test_docs.py has the form of a fault",
     },
@@ -271,6 +273,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/operations.md": {"": AWS},
     "docs/performance.md": {"make bench": "`.ci/run` runs it in short"},
     "docs/permissions.md": {"": POLICY},
+    "docs/regions.md": {"SLOTQ_REGION": AWS},
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"
     },
