@@ -329,25 +329,32 @@ def test_a_gang_of_three_with_two_gpus_each_on_two_nodes(aws: Account) -> None:
 def test_parts_move_to_another_node_for_a_job_of_a_whole_one(aws: Account) -> None:
     """The histories of all three jobs say who moved where, and for whom."""
     queue = QueueClient()
-    for name, gpus in (("half", 0.5), ("quarter", 0.25), ("first", 3), ("second", 3)):
+    for name, gpus in (
+        ("moves-half", 0.5),
+        ("moves-quarter", 0.25),
+        ("moves-first", 3),
+        ("moves-second", 3),
+    ):
         submit(aws, name, SLEEPS, "full", gpus=gpus)
         lines(aws, name)
-    node, other = (queue.jobs.view(name).node for name in ("half", "second"))
-    assert queue.jobs.view("quarter").gpu_ids == queue.jobs.view("half").gpu_ids
-    queue.jobs.cancel("first")
-    until(lambda: state("first") == "cancelled", shown("first"))
+    node, other = (queue.jobs.view(name).node for name in ("moves-half", "moves-second"))
+    assert queue.jobs.view("moves-quarter").gpu_ids == queue.jobs.view("moves-half").gpu_ids
+    queue.jobs.cancel("moves-first")
+    until(lambda: state("moves-first") == "cancelled", shown("moves-first"))
     before = instances(aws)
-    submit(aws, "whole", SLEEPS, "full", gpus=4, priority="5")
-    assert lines(aws, "whole") == ["gpu 0,1,2,3"]
-    moved = ("half", "quarter")
+    submit(aws, "moves-whole", SLEEPS, "full", gpus=4, priority="5")
+    assert lines(aws, "moves-whole") == ["gpu 0,1,2,3"]
+    moved = ("moves-half", "moves-quarter")
     until(lambda: [state(name) for name in moved] == ["running"] * 2, "".join(map(shown, moved)))
     for name in moved:
         first, second = queue.jobs.view(name).attempts
         assert (first.node, second.node, *second.gpu_ids) == (node, other, 3)
         said = " ".join(slotq("history", name).output.split())
         assert f"full/{node}" in said and f"full/{other}" in said
-        assert "evicted for whole" in said
-    said = " ".join(slotq("history", "whole").output.split())
-    assert f"1 whole full/{node}" in said
-    assert state("second") == "running" and queue.jobs.view("second").attempts_begun == 1
+        assert "evicted for moves-whole" in said
+    said = " ".join(slotq("history", "moves-whole").output.split())
+    assert f"1 moves-whole full/{node}" in said
+    assert (
+        state("moves-second") == "running" and queue.jobs.view("moves-second").attempts_begun == 1
+    )
     assert instances(aws) == before
