@@ -146,6 +146,15 @@ def test_the_watch_goes_on_to_the_next_living_member_and_ends_with_the_last(stor
     assert store.worlds.load(NOW).ended == ()
 
 
+def test_the_task_of_an_end_may_be_seen_before_the_end_itself(store: Store) -> None:
+    """Both are written at once, but a query may see a transaction half done."""
+    a_queue(store)
+    (a,) = a_group(store, "a")
+    a = followed_by(store, a)
+    progress = Followers(store, Clock())._groups.watched(cancelling(a).after)
+    assert (progress.living, bool(progress.trouble)) == (None, True)
+
+
 def followed_by(store: Store, job: Job) -> Job:
     Followers(store, Clock()).follow([job])
     kept = store.jobs.get(job.name)

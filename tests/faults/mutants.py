@@ -250,7 +250,7 @@ def _freed_at_the_stop() -> AbstractContextManager[Any]:
 
 
 def _never_confirmed() -> AbstractContextManager[Any]:
-    return patch.object(Observing, "created", lambda *_: None)
+    return patch.object(Observing, "created", lambda *_, **__: None)
 
 
 @contextmanager
@@ -721,8 +721,8 @@ def _nobody_is_followed() -> Iterator[None]:
 def _the_watch_is_not_passed_on() -> AbstractContextManager[Any]:
     """The end of a group's watch counts as handed on, and no other member is followed."""
 
-    def wrong(self: GroupWatch, group: str, ended: str) -> GroupProgress:
-        stored = self._store.groups.get(group)
+    def wrong(self: GroupWatch, ended: Job) -> GroupProgress:
+        stored = self._store.groups.get(ended.group)
         assert stored is not None
         return progress_of(stored.group, self._until_living(stored.group))
 

@@ -106,7 +106,7 @@ class Followers:
         waiting = self._store.jobs.followers(name)
         if not waiting:
             return True
-        progress = self._groups.watched(ended.group, ended.name)
+        progress = self._groups.watched(ended)
 
         def after(job: Job) -> Job:
             return after_end_of_group(job, ended.group, progress, self._clock.now())

@@ -7,8 +7,8 @@ notifies the group's dependents. So ends of other members cost nothing, and a gr
 dependents costs nothing at all.
 
 The watch is the first member, in the group's order, that has not ended. All watches of a group
-together read each member about once. The last one reads all members once more, so its verdict
-depends on no other handler.
+together read each member about once. The last one reads all other members once more, so its
+verdict depends on no other handler.
 """
 
 from __future__ import annotations
@@ -59,23 +59,25 @@ class GroupWatch:
                 found[end_of(name)] = _progress(stored, members)
         return found
 
-    def watched(self, group: str, ended: str) -> GroupProgress:
-        """How far the group has come, after this member of it, the watch, has ended. A member that
-        has not ended is followed from now on. Raises NoSuchGroup, and Unavailable after `_TRIES`
-        ends."""
-        stored = self._store.groups.get(group)
+    def watched(self, ended: Job) -> GroupProgress:
+        """How far the group of this job, the watch, has come after its end. A member that has not
+        ended is followed from now on. Raises NoSuchGroup, and Unavailable after `_TRIES` ends.
+
+        The task of its end may be read before the job's own item shows it: both are written in one
+        transaction, but a query may see it half done."""
+        stored = self._store.groups.get(ended.group)
         if stored is None:
-            raise NoSuchGroup(f"there is no group '{group}'", field="name")
-        begin = _behind(stored, ended)
+            raise NoSuchGroup(f"there is no group '{ended.group}'", field="name")
+        begin, known = _behind(stored, ended.name), {ended.name: ended}
         for _ in range(_TRIES):
-            progress = _progress(stored, self._until_living(stored.group, begin))
+            progress = _progress(stored, self._until_living(stored.group, begin, known=known))
             if progress.living is not None and self._follow(progress.living):
                 return progress
             if progress.living is None and begin == 0:
                 return progress
             if progress.living is None:
                 begin = 0  # The verdict is about all members.
-        raise Unavailable(f"members of group {group} keep ending; a later pass goes on")
+        raise Unavailable(f"members of group {ended.group} keep ending; a later pass goes on")
 
     def _members(self, group: Group) -> list[tuple[str, Job | None]]:
         """The members to the first that has not ended. Reads those that have ended only once."""
