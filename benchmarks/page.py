@@ -216,9 +216,7 @@ def _trace(versions: Versions) -> Rows:
         "evictions": "evictions",
         "lost_slot_hours": "work lost (slot-hours)",
     }
-    yield ["", *names.values()]
-    for schedule, figures in _now(versions)["trace"].items():
-        yield [schedule, *(_text(figures[name]) for name in names)]
+    yield from _by_way(versions, "trace", names)
 
 
 def _node_trace(versions: Versions) -> Rows:
@@ -233,8 +231,13 @@ def _node_trace(versions: Versions) -> Rows:
         "paused_gpu_hours": "GPU-hours paused",
         "stopped_gpu_hours": "GPU-hours stopped",
     }
+    yield from _by_way(versions, "nodes in a trace", names)
+
+
+def _by_way(versions: Versions, part: str, names: Mapping[str, str]) -> Rows:
+    """A row for each way to schedule a trace. `names`: the columns, by figure."""
     yield ["", *names.values()]
-    for way, figures in _now(versions)["nodes in a trace"].items():
+    for way, figures in _now(versions)[part].items():
         yield [way, *(_text(figures.get(name)) for name in names)]
 
 

@@ -136,15 +136,7 @@ CREATE: tuple[ErrorRow, ...] = (
     ),
 )
 
-STOP: tuple[ErrorRow, ...] = (
-    *_ANY_CALL,
-    ErrorRow(
-        code="ValidationException",
-        text=r"job is in status (Stopped|Stopping|Completed|Failed|Deleting)",
-        verdict=Verdict.ALREADY_DONE,
-        source="ValidationException: The request was rejected because the training job is in "
-        "status Stopped.",
-    ),
+_NO_SUCH_JOB: tuple[ErrorRow, ...] = (
     ErrorRow(
         code="ValidationException",
         text=r"resource not found",
@@ -154,8 +146,20 @@ STOP: tuple[ErrorRow, ...] = (
     ErrorRow(
         code="ResourceNotFound",
         verdict=Verdict.FAIL,
-        source="ResourceNotFound: documented for StopTrainingJob",
+        source="ResourceNotFound: documented for StopTrainingJob and UpdateTrainingJob",
     ),
+)
+
+STOP: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ValidationException",
+        text=r"job is in status (Stopped|Stopping|Completed|Failed|Deleting)",
+        verdict=Verdict.ALREADY_DONE,
+        source="ValidationException: The request was rejected because the training job is in "
+        "status Stopped.",
+    ),
+    *_NO_SUCH_JOB,
     ErrorRow(
         code=DENIED,
         verdict=Verdict.NO_RIGHTS,
@@ -171,17 +175,7 @@ STOP: tuple[ErrorRow, ...] = (
 
 RELEASE: tuple[ErrorRow, ...] = (
     *_ANY_CALL,
-    ErrorRow(
-        code="ValidationException",
-        text=r"resource not found",
-        verdict=Verdict.FAIL,
-        source="ValidationException: Requested resource not found",
-    ),
-    ErrorRow(
-        code="ResourceNotFound",
-        verdict=Verdict.FAIL,
-        source="ResourceNotFound: documented for UpdateTrainingJob",
-    ),
+    *_NO_SUCH_JOB,
     ErrorRow(
         code="ValidationException",
         verdict=Verdict.ALREADY_DONE,

@@ -3,9 +3,8 @@
 *Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
 first; the queue calls StopTrainingJob when the script has released or the grace is over.
 
-Only evicted and yielding jobs, and those of a pool that closes, that run and save checkpoints get
-a grace; over several pools, the
-longest of theirs.
+Only evicted and yielding jobs, and those of a pool that closes, get a grace, if they run and save
+checkpoints; over several pools, the longest of theirs.
 
 Releasing: the job waits again at its place, no retry used. More than a few releases within an hour
 hold the job. Those that the queue asked for do not count.

@@ -79,13 +79,7 @@ def left_by(job: Job, ended: Attempt) -> WarmSlot | None:
 def fits(job: Job, slot: WarmSlot) -> bool:
     """Whether SageMaker starts the job on these instances."""
     return (
-        slot.idle
-        and bool(job.warm_key)
-        and (job.warm_key, job.demand)
-        == (
-            slot.key,
-            slot.demand,
-        )
+        slot.idle and bool(job.warm_key) and (job.warm_key, job.demand) == (slot.key, slot.demand)
     )
 
 
