@@ -129,6 +129,7 @@ JOB = Job(
     gpus=25,
     tenant="a1b2",
     longest_attempt=60_000,
+    runtime_bound=70_000,
     project="team",
     group="grid",
     after=("first",),

@@ -177,6 +177,9 @@ class Job(JobSettings):
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
     request, rounded up (`admission.instances.nodes`); 0: not known."""
+    runtime_bound: Duration = 0
+    """The longest that all attempts of the job may run together (ms): `MaxRuntimeInSeconds` of its
+    request, if one of its pools drains for jobs (`admission.instances.runtimes`); 0: no bound."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""

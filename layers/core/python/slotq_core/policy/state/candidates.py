@@ -242,7 +242,7 @@ def is_settled(job: Job) -> bool:
 
 def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
     """Whether a `min_runtime` will protect a job that only this plan has started."""
-    return job.attempt is None and _protection(job, pool, project_min) > 0
+    return job.attempt is None and min_runtime_of(job, pool, project_min) > 0
 
 
 def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
@@ -254,7 +254,7 @@ def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
     """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
     does not run now, or no `min_runtime` applies."""
-    length = _protection(job, pool, project_min)
+    length = min_runtime_of(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
     if job.attempt.running_since is None:  # It starts, or is interrupted.
@@ -286,5 +286,6 @@ def lost_by(job: Job, now: int) -> int:
     return cost * job.demand.slots
 
 
-def _protection(job: Job, pool: Pool, project_min: int) -> int:
+def min_runtime_of(job: Job, pool: Pool, project_min: int) -> int:
+    """How long (ms) each start of the job is protected in the pool."""
     return max(pool.min_runtime, project_min, min(job.min_runtime, pool.max_min_runtime))

@@ -126,6 +126,9 @@ class SnapshotJobView(SharedJobView):
     """The same text for jobs that may share a node."""
     longest_attempt: float = 0
     """The longest that one attempt on a node may run; 0: not known."""
+    runtime_bound: float = 0
+    """The longest that all of its attempts may run together, where pools drain for jobs; 0: no
+    bound."""
     user: str = ""
     role: str = ""
     attempts: int = 0
