@@ -237,7 +237,7 @@ CASES = [
         job=waits("job", slots=2, since=70_000),
         reason=reasons.Reserved(pool="p", needed=2, free=1, at_latest=2_490_000),
         text="pool p starts nothing behind this job until the job has its 2 slots, except what cannot "
-        "delay it; 1 free so far; at the latest 1970-01-01T00:41:30Z, if nothing ahead of it enters",
+        "delay it; 1 free so far; at the latest 1970-01-01T00:41:30.000Z, if nothing ahead of it enters",
     ),
     Case(
         sentence="the pool drains for it, and its project would be beyond its share",

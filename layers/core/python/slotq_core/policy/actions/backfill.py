@@ -199,10 +199,15 @@ class Backfill:
         chain = self._state.accounts.of(job, room.pool.name)
         if not chain or self._state.accounts.shared is not None:
             return not (chain or from_others)
-        running, missing = [*room.jobs.everyone()], room.missing(job)
-        others = _held(other for other in running if other.project != job.project)
-        below = NOTHING if from_others else _held(o for o in running if outranks(job, o))
-        gone = {name: max(0, missing[name] - others[name], below[name]) for name in job.demand}
+        own, missing = [*room.jobs.running(job.project)], room.missing(job)
+        others = _held(other for other in room.jobs.everyone() if other.project != job.project)
+        below = NOTHING if from_others else _held(other for other in own if outranks(job, other))
+        gone = {}
+        for name in job.demand:
+            least = missing[name] - others[name]
+            if least > 0:  # Jobs end whole.
+                least = max(least, min((other.demand[name] for other in own), default=0))
+            gone[name] = max(0, least, below[name])
         return all(account.in_quota(job.demand - Demand(gone)) for account in chain)
 
     def _protected_until(self, other: Job, room: PoolRoom) -> int:
