@@ -15,6 +15,7 @@ from traceback import format_exc
 
 from tests.contract import dynamodb_local
 from tests.faults import (
+    backfill_mutants,
     chaos,
     crashes,
     hours_mutants,
@@ -43,6 +44,7 @@ MUTANTS = (
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
+    *backfill_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

@@ -20,7 +20,7 @@ from tests.faults.mutants import Hunt, Mutant
 from tests.faults.promises import Broken
 
 HOURS = "a pool's hours cut nothing off that must not be interrupted"
-_WORLDS = Path(__file__).parents[1] / "scenarios" / "hours"
+_WORLDS = Path(__file__).parents[1] / "scenarios"
 
 
 @dataclass
@@ -35,13 +35,13 @@ class Played:
     watch: _Watch = field(default_factory=_Watch)
 
 
-def world(name: str) -> Hunt:
+def world(name: str, folder: str = "hours", promise: str = HOURS) -> Hunt:
     """The scenario of that name, with each expectation that does not hold."""
 
     def hunt() -> Iterator[Played]:
-        scenario = load(_WORLDS / f"{name}.yaml")
+        scenario = load(_WORLDS / folder / f"{name}.yaml")
         found = differences(scenario, simulate(scenario))
-        yield Played(_Watch([Broken(HOURS, str(difference)) for difference in found]))
+        yield Played(_Watch([Broken(promise, str(difference)) for difference in found]))
 
     return hunt
 

@@ -40,7 +40,7 @@ def worlds(draw: st.DrawFn, *, projects: bool = False) -> Scenario:
     quotas = draw(st.sampled_from([(2, 0), (3, 1), (1, 2)]))
     owners = [{"name": name, "quota": quota} for name, quota in zip("ab", quotas, strict=True)]
     jobs = [
-        draw(_job(f"j{number}", names, [owner["name"] for owner in owners] if projects else []))
+        draw(_job(f"j{number}", names, ["a", "b"] if projects else []))
         for number in range(draw(st.integers(3, 12)))
     ]
     return Scenario.model_validate(
@@ -90,24 +90,26 @@ class Keeper:
             del self.promised[name]
             if name in started:  # Else it was cancelled.
                 assert started[name] <= at, (name, at, started[name])
-        drained = {why.pool: name for name, why in planned.reasons.items() if isinstance(why, Reserved)}
+        reasons = planned.reasons.items()
+        drained = {why.pool: waiting[name] for name, why in reasons if isinstance(why, Reserved)}
         for start in planned.decisions:
             if isinstance(start, Start):
-                self._starts(start, waiting, drained)
+                ahead = drained.get(start.pool)
+                behind = ahead is not None and position(start.job) > position(ahead)
+                self.passed += behind and start.job.claim is None
+                self._void(start.job, start.pool, waiting)
+        for pool, job in drained.items():
+            self._void(job, pool, waiting)
         for name, why in planned.reasons.items():
             if isinstance(why, Reserved) and why.at_latest is not None:
                 before = self.promised.get(name)
                 at = min(why.at_latest, before[0]) if before else why.at_latest
                 self.promised[name] = at, why.pool
 
-    def _starts(self, start: Start, waiting: dict[str, Job], drained: dict[str, str]) -> None:
-        """Count a job that passes. One that is ahead makes the promises behind it void."""
-        ahead = drained.get(start.pool)
-        if ahead and position(start.job) > position(waiting[ahead]) and start.job.claim is None:
-            self.passed += 1
-        for name, (_, pool) in list(self.promised.items()):
-            own = name == start.job.name or name not in waiting
-            if not own and pool == start.pool and position(start.job) < position(waiting[name]):
+    def _void(self, job: Job, pool: str, waiting: dict[str, Job]) -> None:
+        """A job ahead that takes slots of the pool, or for which it drains, makes promises void."""
+        for name, (_, where) in list(self.promised.items()):
+            if where == pool and name in waiting and position(job) < position(waiting[name]):
                 del self.promised[name]
 
 

@@ -68,6 +68,9 @@ GROUP_END = "group:"
 """The prefix of a group's name among a job's dependencies: `group:grid`. No job has such a name."""
 
 
+SHORTEST_ATTEMPT = 1_000
+"""How long an attempt may run at least (ms), whatever the ones before have left."""
+
 MAX_AFTER = 45
 """The most jobs and groups that one job may come after, of both kinds. The submission's transaction
 has two actions for each, and at most 100."""
@@ -269,6 +272,11 @@ class Job(JobSettings):
     script reported last."""
     version: int = 0
     """Rises by one with each committed change."""
+
+    @property
+    def runtime_left(self) -> int | None:
+        """What earlier attempts have left of the job's maximum runtime (ms); None: no bound."""
+        return max(SHORTEST_ATTEMPT, self.runtime_bound - self.ran) if self.runtime_bound else None
 
     @property
     def evictable(self) -> bool:

@@ -28,7 +28,6 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.runtimes import left
 from slotq_core.policy.order import Rank, rank, rank_of
 
 _FORM = 2
@@ -149,7 +148,7 @@ class Line(NamedTuple):
 
 def _at_least(job: Job) -> int:
     """What is left of the job's maximum runtime (ms), rounded down to three binary digits."""
-    rest = left(job) or 0
+    rest = job.runtime_left or 0
     digits = max(0, rest.bit_length() - 3)
     return rest >> digits << digits
 

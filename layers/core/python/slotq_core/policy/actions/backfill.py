@@ -113,17 +113,19 @@ class Backfill:
         return found
 
     def _compute(self, job: Job, room: PoolRoom) -> Expected:
-        evicts = tuple(kind for kind in (False, True) if self._within_quota(job, room, kind))
+        evicts = tuple(
+            kind for kind in (False, True) if self._within_quota(job, room, from_others=kind)
+        )
         pool = room.pool
         # These keep slots beyond the end of a job, or give them to another before.
         if not (pool.nodes or room.warm or pool.time_slice is not None):
-            moments = (self._moment(job, room, kind) for kind in evicts or (None,))
+            moments = (self._moment(job, room, from_others=kind) for kind in evicts or (None,))
             known = [moment for moment in moments if moment.at is not None]
             if known:
                 return min(known, key=lambda moment: moment.at or 0)
         return _unknown(evicts)
 
-    def _moment(self, job: Job, room: PoolRoom, from_others: bool | None) -> Expected:
+    def _moment(self, job: Job, room: PoolRoom, *, from_others: bool | None) -> Expected:
         """The moment if the job evicts those jobs then; None: none."""
         now, left = self._state.now, room.left(job)
         named = not room.awaiting and left == room.both
@@ -133,7 +135,9 @@ class Backfill:
             named = named and end is not None
             if other.state is JobState.STOPPING:
                 left = left - other.demand
-            elif from_others is not None and self._evicts(job, other, room, from_others):
+            elif from_others is not None and self._evicts(
+                job, other, room, from_others=from_others
+            ):
                 end = min(NEVER if end is None else end, self._protected_until(other, room))
             if end is not None:
                 ends.append((end, other.demand))
@@ -164,17 +168,17 @@ class Backfill:
                 return False
         elif expected.at < self._state.now + max(STARTS_AWAY * START, START + protected):
             return False
-        return any(self._evicts(ahead, started, room, kind) for kind in expected.evicts)
+        return any(self._evicts(ahead, started, room, from_others=kind) for kind in expected.evicts)
 
     def _holders(self, room: PoolRoom) -> Iterator[Job]:
         """The jobs that hold slots of the room, stopping ones too."""
         yield from room.jobs.everyone()
         for job in self._state.snapshot.active:
-            if job.state is JobState.STOPPING and job.attempt is not None:
-                if job.attempt.pool == room.pool.name:
-                    yield job
+            pool = job.attempt.pool if job.attempt else ""
+            if job.state is JobState.STOPPING and pool == room.pool.name:
+                yield job
 
-    def _evicts(self, job: Job, other: Job, room: PoolRoom, from_others: bool) -> bool:
+    def _evicts(self, job: Job, other: Job, room: PoolRoom, *, from_others: bool) -> bool:
         """Whether the drained-for job, within its quota, may evict the other once no protection is
         in the way, whatever ends until then. A job of another project has to be beyond its
         project's quota by itself."""
@@ -192,7 +196,7 @@ class Backfill:
             for account in (theirs[0], parting)
         )
 
-    def _within_quota(self, job: Job, room: PoolRoom, from_others: bool) -> bool:
+    def _within_quota(self, job: Job, room: PoolRoom, *, from_others: bool) -> bool:
         """Whether the job's project, once the job fits, is within its quotas with it: part of what
         the project holds there has ended by then, or is evicted. Without projects there is no
         quota."""

@@ -14,18 +14,11 @@ START = 10 * 60_000
 """How long (ms) a start may take, from the admission until the job runs."""
 STOP = 5 * 60_000
 """How long (ms) a stop may take, until the slots are free."""
-SHORTEST = 1_000
-"""What an attempt gets at least (ms), whatever the ones before have left."""
 
 
 def may_run_for(job: Job) -> int:
     """The longest (ms) that an attempt of the job may run, as far as is known."""
     return job.longest_attempt or LONGEST
-
-
-def left(job: Job) -> int | None:
-    """What is left of the job's maximum runtime (ms); None: it has none that is known."""
-    return max(SHORTEST, job.runtime_bound - job.ran) if job.runtime_bound else None
 
 
 def ends_by(job: Job, pool: Pool, now: int) -> int | None:
@@ -35,7 +28,7 @@ def ends_by(job: Job, pool: Pool, now: int) -> int | None:
     attempt = job.attempt
     if job.state is JobState.STOPPING and attempt is not None and attempt.stop is not None:
         return _unless_over((attempt.stop.grace_until or attempt.stop.at) + STOP, now)
-    longest = left(job)
+    longest = job.runtime_left
     if longest is None or pool.capacity_kind is CapacityKind.SPOT:
         return None
     if attempt is not None and attempt.running_since is not None:
