@@ -210,6 +210,8 @@ def past_use_of(view: PastUseView | None) -> PastUse:
         by_pool=EVERYWHERE not in view.parts,
         parts=view.parts,
         slot_seconds=view.slot_seconds,
+        users=view.users,
+        user_slot_seconds=view.user_slot_seconds,
     )
 
 
