@@ -222,6 +222,20 @@ def test_a_slot_is_over_when_its_time_is():
     assert (use.job, use.slots, use.ended_at - use.admitted_at) == ("job", 1, 10 * MINUTE)
 
 
+def test_use_counts_warm_time_as_a_kind_of_its_own():
+    world = world_of(warm())
+    submit(world, "job")
+    world.deliver()
+    done(world)
+    tick(world, 601)
+    totals = world.manager.usage.page(end=world.clock.now(), by=("kind",)).totals
+    ran, kept = (amounts for _, amounts in sorted(totals.items(), key=lambda cell: cell[0]))
+    assert [group.kind for group in sorted(totals)] == ["on_demand", "warm"]
+    assert (kept.slot_ms, kept.instance_ms) == (10 * MINUTE, 10 * MINUTE)
+    assert (kept.jobs, kept.attempts, kept.waits.count) == (0, 0, 0)
+    assert (ran.jobs, ran.attempts) == (1, 1)
+
+
 def used(world: QueueWorld) -> list[Any]:
     from slotq_core.usage.calendar_days import day_of
 
