@@ -296,6 +296,23 @@ def test_why_names_the_warm_instances_that_a_job_waits_for():
     )
 
 
+def test_a_tick_says_how_long_instances_were_warm_for_nobody():
+    world = world_of(warm(slots=3), limit=3)
+    submit(world, "first", slots=2)
+    submit(world, "like")
+    world.deliver()
+    done(world)
+    world.later(200)
+    submit(world, "again")
+    world.deliver()
+    found = []
+    for _ in range(12):
+        world.later(60)
+        found.append(world.manager.tick().warm_unused)
+    assert sum(found) == 2 * 10 * MINUTE + 10 * MINUTE, "of the first and of the last, not of like"
+    assert [each for each in found if each] == [2 * 10 * MINUTE, 10 * MINUTE]
+
+
 # --- what releases ---
 
 

@@ -34,7 +34,11 @@ _STEPS = [
 _STARTS, _RUNS, _ENDS, _EVICTED = "░", "█", "▌", "✗"
 _SPOT, _WARM = "▓", "▒"
 _STYLES = {
-    **{_STARTS: "dim", _RUNS: "blue", _SPOT: "blue", _WARM: "dim", _ENDS: "blue"},
+    _STARTS: "dim",
+    _RUNS: "blue",
+    _SPOT: "blue",
+    _WARM: "dim",
+    _ENDS: "blue",
     _EVICTED: "bold red",
 }
 _FULL = {CapacityKind.SPOT.value: _SPOT, WARM: _WARM}
