@@ -121,6 +121,7 @@ class _World:
         for node in self._nodes.go_on(self._opening.nodes):
             ready = max(self._begins, self._nodes.ready_at(node))
             self._agenda.put(ready, Due.NODE, node.name, node.generation)
+        self._warm.go_on(self._opening.warm, self._begins)
         at_first = self._dependents.at_first(self._begins)
         self._update_dependents(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):

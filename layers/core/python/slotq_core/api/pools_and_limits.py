@@ -19,18 +19,26 @@ class PoolAndLimitRoutes:
         self._manager, self._request = manager, request
 
     def list_pools(self) -> Response:
+        return json_answer(HTTPStatus.OK, self._pools())
+
+    def _pools(self) -> PoolsView:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
         pools = [
             pool_view(pool.pool, size=pool.size, used=pool.used, hours=pool.hours, warm=pool.warm)
             for pool in manager.overview.pools()
         ]
-        return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
+        return PoolsView(pools=pools, revision=revision)
 
     def set_pool(self, name: str) -> Response:
+        # Looks are many, and changes few.
+        from slotq_core.operations.configuring.advice import warm_warnings
+
         caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())
-        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
-        return self.list_pools()
+        done = self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
+        view = self._pools()
+        view.warnings = [*warm_warnings(pool for pool in done.after.pools if pool.name == name)]
+        return json_answer(HTTPStatus.OK, view)
 
     def remove_pool(self, name: str) -> Response:
         caller, seen = self._request.caller(), number("revision", self._request.query(), low=0)

@@ -32,6 +32,8 @@ class _Names:
     groups: Mapping[str, str]
     tenants: Mapping[str, str]
     """Of all jobs: whoever knows a request could find its tenant's key."""
+    warm_keys: Mapping[str, str]
+    """Of all jobs and warm instances, for the same reason."""
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.jobs.get(name, name) for name in names)
@@ -67,6 +69,14 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
         nodes=tuple(
             replace(node, tenant=names.tenants.get(node.tenant, "")) for node in queue.nodes
         ),
+        warm=tuple(
+            replace(
+                slot,
+                key=names.warm_keys[slot.key],
+                released_for=names.jobs.get(slot.released_for, slot.released_for),
+            )
+            for slot in sorted(queue.warm, key=lambda slot: (slot.until, slot.since, slot.key))
+        ),
         yields=tuple(
             shown for yielded in queue.yields for shown in _yields(yielded, queue, names, hidden)
         ),
@@ -101,7 +111,15 @@ def _named(queue: QueueSnapshot, hidden: set[str]) -> _Names:
             job.group for job in ordered if job.name in hidden and job.group not in seen_groups
         ),
         tenants=stand_ins([job.tenant for job in ordered] + [node.tenant for node in queue.nodes]),
+        warm_keys=stand_ins(_warm_keys(ordered, queue)),
     )
+
+
+def _warm_keys(jobs: Iterable[Job], queue: QueueSnapshot) -> Iterable[str]:
+    for job in jobs:
+        yield job.warm_key
+        yield job.attempt.warm_key if job.attempt else ""
+    yield from (slot.key for slot in queue.warm)
 
 
 def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
@@ -112,6 +130,7 @@ def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
         after_any=names.of(job.after_any),
         depends_on=names.of(job.depends_on),
         tenant=names.tenants.get(job.tenant, ""),
+        warm_key=names.warm_keys.get(job.warm_key, ""),
         attempt=_attempt(job.attempt, names, hidden=hidden),
     )
     if not hidden:
@@ -129,7 +148,10 @@ def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
 
 
 def _attempt(attempt: Attempt | None, names: _Names, *, hidden: bool) -> Attempt | None:
-    if attempt is None or attempt.stop is None:
+    if attempt is None:
+        return None
+    attempt = replace(attempt, warm_key=names.warm_keys.get(attempt.warm_key, ""))
+    if attempt.stop is None:
         return attempt
     by = names.jobs.get(attempt.stop.by, "" if hidden else attempt.stop.by)
     return replace(attempt, stop=replace(attempt.stop, by=by, beneficiary=None))

@@ -19,6 +19,7 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.group_lookup import readable_groups
 from slotq_core.operations.jobs.lookup import JobLookup
 from slotq_core.operations.status import Status
+from slotq_core.policy.lifecycle.warm_slots import first_to_go
 from slotq_core.policy.order import Precedence, last_yields, position
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import World
@@ -74,6 +75,7 @@ class QueueSnapshots:
             jobs=jobs,
             groups=self._groups(jobs, snapshot.groups),
             nodes=snapshot.nodes,
+            warm=first_to_go(slot for slot in snapshot.warm if slot.holds),
             yields=snapshot.yields,
             spent=snapshot.spent,
             past_use=snapshot.past_use,

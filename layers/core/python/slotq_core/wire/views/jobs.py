@@ -80,6 +80,8 @@ class AttemptView(BaseModel):
     """Since when it has been interrupted; None: it is not."""
     capacity_kind: str = CapacityKind.ON_DEMAND.value
     """How its instances were bought: `on_demand` or `spot`."""
+    warm: bool = False
+    """Whether it started on instances that had stayed warm after another attempt."""
     trained: float | None = None
     """How long (s) an attempt in a spot pool that has ended has trained, by SageMaker's count;
     None: not known."""
@@ -294,6 +296,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         stop_cause=attempt.stop.cause if attempt.stop else None,
         stopped_for=attempt.stop.by if attempt.stop else None,
         of=attempt.steps,
+        warm=bool(attempt.warm_from),
         saved=_saved(attempt),
         resumption=resumption(attempt),
         warning="; ".join(filter(None, (attempt.warning, _slow_save(attempt)))),

@@ -201,6 +201,8 @@ class PoolsView(BaseModel):
     revision: int = 0
     """The configuration's revision; rises with each change."""
     pools: list[PoolView]
+    warnings: list[str] = Field(default=[])
+    """Warnings about a pool that was just set, as sentences."""
 
 
 def pool_view(
