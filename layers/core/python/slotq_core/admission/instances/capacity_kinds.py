@@ -86,9 +86,7 @@ def offered(
     if submission.plan and any_plan(every):
         return _of_plan(submission, pools, every)
     if by_default and kind is not CapacityKind.SPOT:
-        found = [
-            pool for pool in pools if kind is None or pool.capacity_kind is not CapacityKind.SPOT
-        ]
+        found = [pool for pool in pools if kind is None or not any_spot([pool])]
     elif kind is CapacityKind.SPOT and any_spot(every):
         found = _of_kind(kind, pools)
     else:

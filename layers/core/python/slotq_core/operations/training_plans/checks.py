@@ -1,5 +1,5 @@
-"""Whether the training plans that a configuration names fit its pools. SageMaker is asked once about
-each plan that a change sets."""
+"""Whether the training plans that a configuration names fit its pools. SageMaker is asked once
+about each plan that a change sets."""
 
 from __future__ import annotations
 
