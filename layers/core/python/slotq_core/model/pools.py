@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
@@ -78,6 +79,8 @@ class PoolHealth:
     """At most one for each tenant."""
     warm_refused_at: Moment | None = None
     """When the account last had no quota for warm instances of the pool's type (ms)."""
+    plan: PlanFacts | None = None
+    """The pool's training plan as last read; None: the pool has none, or it was not read yet."""
 
 
 HEALTHY = PoolHealth()
@@ -90,6 +93,8 @@ class CapacityKind(StrEnum):
     SPOT = "spot"
     """Managed spot training: SageMaker may take the instances back, and the training job waits for
     others."""
+    PLAN = "plan"
+    """A training plan: instances that are bought ahead, for windows of time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,12 +298,16 @@ class Pool:
     )
     capacity_kind: CapacityKind = field(
         default=CapacityKind.ON_DEMAND,
-        metadata=_setting("How the instances are bought: on demand, or as spot."),
+        metadata=_setting(
+            "How the instances are bought: on demand, as spot, or by a training plan."
+        ),
     )
     state: PoolState = field(
         default=PoolState.ACTIVE,
         metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),
     )
+    plan_arn: str = ""
+    """The training plan (its ARN) of a pool whose `capacity_kind` is plan; empty: no plan."""
     nodes: NodeRules | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
     windows: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import WARM_QUOTA
 from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind
@@ -271,6 +272,23 @@ class SageMakerTraining:
             kind = type(error).__name__
             raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
 
+    def describe_plan(self, arn: str) -> PlanFacts | None:
+        # Most queues have no plans, and no cold start should pay for them.
+        from slotq_core.adapters.sagemaker.training_plans import plan_facts
+
+        try:
+            found = self._ask("describe_training_plan", lambda: {"TrainingPlanName": arn})
+        except _Failure as failure:
+            if failure.not_found:
+                return None
+            raise failure.unavailable(f"DescribeTrainingPlan {arn}") from failure
+        try:
+            return plan_facts(found, at=self._clock.now())
+        except NotUnderstood as error:
+            raise Unavailable(f"DescribeTrainingPlan {arn}: {error}") from error
+        except ODD as error:
+            raise Unavailable(f"DescribeTrainingPlan {arn}: {type(error).__name__}") from error
+
     def live(self) -> LiveTrainingJobs:
         """List without a status filter: with StatusEquals, SageMaker cuts its pages before it
         filters. A filter therefore saves nothing, and each status would cost a listing.
@@ -350,6 +368,7 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         resources["InstanceType"] = attempt.instance_type
         if resources.pop("InstancePreferences", None):  # SageMaker has no choice left.
             resources["InstanceCount"] = instance_count(request)
+    resources |= {"TrainingPlanArn": attempt.plan_arn} if attempt.plan_arn else {}
     if attempt.warm_key or attempt.capacity_kind is CapacityKind.SPOT:
         resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
     if attempt.warm_key and attempt.keep_warm >= 1000:

@@ -19,6 +19,8 @@ class SizeCause(StrEnum):
     """It offers all that it has."""
     WINDOW = "window"
     """Its opening hours are over."""
+    PLAN = "plan"
+    """Its training plan has no instances then, or fewer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
