@@ -50,9 +50,7 @@ class Life:
     ) -> None:
         self.live: dict[str, TrainingJob] = {}
         self.warm = WarmPools(clock, knobs)
-        self.plans = TrainingPlans(
-            clock, account=account, region=region, live=lambda: self.live.values()
-        )
+        self.plans = TrainingPlans(clock, account=account, region=region, live=self.live.values)
         self._clock, self._runner, self._emit, self._knobs = clock, runner, emit, knobs
         self._account, self._region = account, region
         self._max_runtime_counts = max_runtime_counts
@@ -84,10 +82,7 @@ class Life:
     def advance(self) -> None:
         """Apply everything due by now: ends of work before timers, each in order of time."""
         while (
-            self._take_reports()
-            or self._take_timers()
-            or self.warm.expire()
-            or self._fill_plans()
+            self._take_reports() or self._take_timers() or self.warm.expire() or self._fill_plans()
         ):
             pass
 
@@ -198,12 +193,12 @@ class Life:
         return job.runs_since is None or self._max_runtime_counts
 
     def _run(self, job: TrainingJob) -> None:
+        window = self.plans.room_for(job) if job.plan else None
         now = job.runs_since = self._clock.now()
         if job.started_at is None:
             job.started_at = now
         keeps = self._knobs.interruption(job.name) if job.is_spot else None
         job.interrupted_at = None if keeps is None else now + round(keeps * 1000)
-        window = self.plans.room_for(job) if job.plan else None
         request = job.request
         if window is not None:
             job.waits_for_plan, job.interrupted_at = False, window.taken_at

@@ -9,11 +9,10 @@ from typing import Any, Never
 
 from slotq.local.training.request_check import PlaneError
 from slotq.local.training.training_job import TrainingJob
+from slotq_core.model.capacity.plans import LAST_PART
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import to_datetime
 
-TAKEN_BEFORE = 30 * 60_000
-"""How long (ms) before a window's end SageMaker begins to take the instances back."""
 LONGEST_PENDING = 2 * 86_400_000
 """How long (ms) a job waits for room in a plan that is active."""
 EXPIRATION = "SAGEMAKER_CURRENT_CAPACITY_BLOCK_EXPIRATION_TIMESTAMP"
@@ -32,7 +31,7 @@ class Window:
     @property
     def taken_at(self) -> int:
         """When SageMaker begins to take the instances back."""
-        return self.ends - TAKEN_BEFORE
+        return self.ends - LAST_PART
 
 
 @dataclass(frozen=True, kw_only=True)
