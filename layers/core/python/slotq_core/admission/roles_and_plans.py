@@ -74,7 +74,7 @@ class TrainingPlans:
 
     def check(self, plan: str) -> None:
         """Raises PlanNotAllowed, listing the allowed plans. An empty plan is always allowed."""
-        if self._allows(plan):
+        if not plan or self.allowed is None or plan in self.allowed:
             return
         choice = ", ".join(self.allowed) or "none at all"
         raise PlanNotAllowed(
@@ -84,17 +84,14 @@ class TrainingPlans:
 
     def check_pools(self, before: Iterable[Pool], after: Iterable[Pool]) -> None:
         """Check the plans of pools, where a change sets them. Raises InvalidRequest."""
-        known = {pool.plan_arn for pool in before}
+        known = {"", *(self.allowed or ()), *(pool.plan_arn for pool in before)}
         for pool in after:
-            if not (pool.plan_arn in known or self._allows(pool.plan_arn)):
+            if self.allowed is not None and pool.plan_arn not in known:
                 raise InvalidRequest(
                     f"pool '{pool.name}': this queue may not start jobs on the training plan "
                     f"'{pool.plan_arn}': add it to the stack's parameter TrainingPlanArns first",
                     field="plan_arn",
                 )
-
-    def _allows(self, plan: str) -> bool:
-        return not plan or self.allowed is None or plan in self.allowed
 
 
 ANY_PLAN = TrainingPlans()

@@ -123,7 +123,20 @@ class PlanClash(NamedTuple):
     said: str
 
 
-def plan_clash(pool: Pool) -> PlanClash | None:
+class Bought(Protocol):
+    """The fields that `plan_clash` reads, of a pool or of its section in a document."""
+
+    @property
+    def capacity_kind(self) -> CapacityKind: ...
+    @property
+    def plan_arn(self) -> str: ...
+    @property
+    def windows(self) -> tuple[str, ...]: ...
+    @property
+    def nodes(self) -> object: ...
+
+
+def plan_clash(pool: Bought) -> PlanClash | None:
     """What of the pool's settings does not go with its training plan, or with none."""
     if pool.capacity_kind is not CapacityKind.PLAN:
         return PlanClash("plan_arn", NO_PLAN) if pool.plan_arn else None
@@ -176,10 +189,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
     wanted = {**(settings_of(before) if before else {}), **settings}
-    if (
-        settings.get("capacity_kind") not in {None, CapacityKind.PLAN}
-        and "plan_arn" not in settings
-    ):
+    if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
         wanted["plan_arn"] = ""  # Another kind takes the plan away.
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
     values: dict[str, Any] = {**durations}
@@ -221,8 +231,8 @@ def _windows(pool: str, value: object) -> tuple[str, ...]:
 
 def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
     value = wanted.get("plan_arn") or ""
-    if not isinstance(value, str) or (
-        value and not (len(value) <= LONGEST_PLAN and PLAN_ARN.fullmatch(value))
+    if value and not (
+        isinstance(value, str) and len(value) <= LONGEST_PLAN and PLAN_ARN.fullmatch(value)
     ):
         raise _wrong(
             pool,
@@ -231,7 +241,7 @@ def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
             "arn:aws:sagemaker:us-east-1:123456789012:training-plan/NAME",
             value,
         )
-    return value
+    return str(value)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:

@@ -184,8 +184,8 @@ class HoursView(BaseModel):
     slots: int
     """How many slots the pool offers now."""
     cause: str
-    """Why it offers no more: `open`; `window`: its opening hours are over; `plan`: its training plan
-    has no more."""
+    """Why it offers no more: `open`; `window`: its opening hours are over; `plan`: its training
+    plan has no more."""
     why: str = ""
     """Why it has no slots until further notice, as a sentence; empty: for its hours."""
     changes_at: str | None = None
