@@ -422,7 +422,7 @@ def test_a_job_that_waits_for_room_for_two_days_waits_again_and_does_not_end():
     assert (job.state, job.cause) == (JobState.PENDING, "no_capacity")
     health = world.store.health.get("plan")
     assert (health.errors, health.plan.arn) == (1, ARN)
-    assert health.not_before > world.clock.now()
+    assert health.not_before is not None and health.not_before > world.clock.now()
 
 
 # --- the request that starts there ---
