@@ -17,6 +17,7 @@ from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.training_plans import EXPIRATION, LONGEST_PENDING, TrainingPlans
 from slotq.local.training.warm_pools import WarmPools
+from slotq_core.model.capacity.plans import LAST_PART
 from slotq_core.ports.surroundings import Clock
 
 Event = dict[str, Any]
@@ -92,9 +93,9 @@ class Life:
             if job.waits_for_plan and job.secondary == "Pending":
                 job.due = self._gives_up_at(job)
             elif job.status == "InProgress" and job.runs_since is not None and job.exit is None:
-                window = self.plans.window_of(job)
-                if window is not None and job.interrupted_at is not None:
-                    job.interrupted_at = window.taken_at
+                ends = self.plans.ends_at(job)
+                if ends is not None and job.interrupted_at is not None:
+                    job.interrupted_at = ends - LAST_PART
                     job.due = self._runs_until(job)
         self.advance()
 
@@ -149,7 +150,7 @@ class Life:
             self._end(job, "Failed", "Failed", reason=UNASSUMED)
         elif self._knobs.take("stick_pending", job.name):
             self._pend(job)
-        elif job.plan and self.plans.room_for(job) is None:
+        elif job.plan and not self.plans.room_for(job):
             self._pend(job)
             job.waits_for_plan = True
         else:
@@ -193,16 +194,15 @@ class Life:
         return job.runs_since is None or self._max_runtime_counts
 
     def _run(self, job: TrainingJob) -> None:
-        window = self.plans.room_for(job) if job.plan else None
         now = job.runs_since = self._clock.now()
         if job.started_at is None:
             job.started_at = now
         keeps = self._knobs.interruption(job.name) if job.is_spot else None
         job.interrupted_at = None if keeps is None else now + round(keeps * 1000)
         request = job.request
-        if window is not None:
-            job.waits_for_plan, job.interrupted_at = False, window.taken_at
-            request = _with_variable(request, EXPIRATION, str(window.ends))
+        if (ends := self.plans.ends_at(job)) is not None:
+            job.waits_for_plan, job.interrupted_at = False, ends - LAST_PART
+            request = _with_variable(request, EXPIRATION, str(ends))
         job.due = self._runs_until(job)
         self._enter(job, "InProgress", "Downloading")
         self._runner.start(job.name, request)
