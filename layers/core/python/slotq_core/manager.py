@@ -222,6 +222,8 @@ class QueueManager:
             permissions=self.authorizer.under,
             notification_mode=self._notification_mode,
             roles=self._roles,
+            plans=self._plans,
+            training=self._training,
         )
 
     @cached_property

@@ -332,14 +332,21 @@ class Pool:
         return self.capacity - self.foreign - Demand(slots=self.capacity.slots - offered)
 
     @property
+    def is_timed(self) -> bool:
+        """Whether the pool's size changes with time: it has hours, or a training plan."""
+        return bool(self.windows) or self.capacity_kind is CapacityKind.PLAN
+
+    @property
     def listens(self) -> bool:
         """Whether reports of running scripts decide anything here."""
         return self.stall_after is not None or self.read_reports
 
     def size(self, now: int) -> Demand:
         """The capacity that the queue may use now: `offers`, minus the slots that the account's
-        limit denies for now."""
-        learned, offered = self.health.learned, self.offers(now)
+        limit denies for now, and those of a training plan that are unhealthy."""
+        learned, offered, plan = self.health.learned, self.offers(now), self.health.plan
+        if plan is not None and plan.unhealthy and offered:
+            offered = offered - Demand(slots=min(plan.unhealthy, offered.slots))
         if learned is None or now >= (self.health.learned_until or 0):
             return offered
         if not offered:

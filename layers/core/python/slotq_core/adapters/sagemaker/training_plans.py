@@ -19,15 +19,16 @@ _STATUSES = {
 }
 
 
-def plan_facts(found: Mapping[str, Any], *, at: int) -> PlanFacts:
-    """Return the plan as of `at` (ms). Raises NotUnderstood if the status is unknown, and ODD if
-    the answer does not have SageMaker's form."""
+def plan_facts(arn: str, found: Mapping[str, Any], *, at: int) -> PlanFacts:
+    """Return the plan of this ARN as of `at` (ms). Raises NotUnderstood if the status is unknown,
+    and ODD if the answer does not have SageMaker's form."""
     status = text_in(found, "Status")
     if status not in _STATUSES:
         raise NotUnderstood(f"unknown Status '{status[:40]}' of a training plan")
     parts = [part for part in found.get("ReservedCapacitySummaries") or () if _counts(part)]
     targets = found.get("TargetResources")
     return PlanFacts(
+        arn=arn,
         status=_STATUSES[status],
         for_training=targets is None or "training-job" in targets,
         instance_type=next((kind for part in parts if (kind := text_in(part, "InstanceType"))), ""),

@@ -24,6 +24,8 @@ class PlanStatus(StrEnum):
     FAILED = "failed"
     NOT_FOUND = "not_found"
     """The account has no such plan, or not any more."""
+    UNREAD = "unread"
+    """SageMaker has not said yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +48,8 @@ LAST_PART = 1_800_000
 class PlanFacts:
     """What DescribeTrainingPlan said."""
 
+    arn: str = ""
+    """The plan. Facts about another plan than the pool's say nothing about the pool."""
     status: PlanStatus
     for_training: bool = True
     """Whether training jobs may use the plan: its TargetResources name them."""
@@ -61,3 +65,13 @@ class PlanFacts:
     """When the queue first read these facts (ms)."""
     message: str = ""
     """SageMaker's words about the status, shortened."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether training jobs may start on the plan, or will."""
+        return self.status in {PlanStatus.SCHEDULED, PlanStatus.ACTIVE} and self.for_training
+
+    def at(self, now: int) -> PlanWindow | None:
+        """The window that is open at `now` (ms), until SageMaker begins to take its instances."""
+        opened = (window for window in self.windows if window.begins <= now)
+        return next((window for window in opened if now < window.ends - LAST_PART), None)
