@@ -7,7 +7,6 @@ played_nodes  the agents of the live run's nodes
 opening     how a run begins and how its jobs go on
 simulated_spot  spot instances that come and go
 simulated_warm  instances that stay warm
-simulated_plans  training plans as the queue reads them
 simulated_nodes  nodes that start, have jobs and end
 simulated_jobs  jobs that have not ended and spent budgets, as a plan needs them
 dependents  jobs that come after others, or after groups

@@ -15,7 +15,6 @@ from typing import Protocol
 
 from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.training.runner import WorkEnd
-from slotq.simulate.run.simulated_plans import SimulatedPlans
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import INSTANCE_TYPE, ChangeSpec, InterruptionSpec, JobSpec
@@ -61,9 +60,6 @@ class RunInputs(Protocol):
 
     def release_times(self) -> Mapping[str, int]:
         """How long it takes until released warm instances are gone (ms), by pool."""
-
-    def plans(self) -> SimulatedPlans:
-        """The training plans of the pools."""
 
     def node_start_times(self) -> Mapping[str, int]:
         """How long a node's start takes (ms), by pool."""

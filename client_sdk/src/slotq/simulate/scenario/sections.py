@@ -6,7 +6,7 @@ are refused. `checks` has the rules across sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -26,9 +26,10 @@ from slotq.simulate.scenario.fields import (
 )
 from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolState
+from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.sections import NodesSection, PoolSection, Section
@@ -73,11 +74,17 @@ class PlanWindowSpec(Section):
 def _in_order(windows: tuple[PlanWindowSpec, ...]) -> tuple[PlanWindowSpec, ...]:
     for place, (first, second) in enumerate(pairwise(windows), start=1):
         if first.ends > second.begins:
-            refuse(DocumentFault((place, "from"), "a window begins when the one before it has ended"))
+            refuse(
+                DocumentFault((place, "from"), "a window begins when the one before it has ended")
+            )
     return windows
 
 
 PlanWindows = Annotated[tuple[PlanWindowSpec, ...], AfterValidator(_in_order)]
+
+
+def _windows(specs: Iterable[PlanWindowSpec]) -> tuple[PlanWindow, ...]:
+    return tuple(PlanWindow(begins=spec.begins, ends=spec.ends, slots=spec.slots) for spec in specs)
 
 
 def plan_arn(pool: str) -> str:
@@ -100,9 +107,7 @@ class ChangeSpec(Section):
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
         if not self.model_fields_set - {"at"}:
-            raise ValueError(
-                "a change needs capacity, foreign, state, plan_windows or unhealthy"
-            )
+            raise ValueError("a change needs capacity, foreign, state, plan_windows or unhealthy")
         return self
 
     def applied(self, pool: Pool) -> Pool:
@@ -116,7 +121,17 @@ class ChangeSpec(Section):
         )
         named = ("resources",) if {*(self.capacity or ())} - {"slots"} else ()
         after = following(bare, changed, named=named)
-        return counting([after], NO_SHARING, before=[pool])[0]
+        (counted,) = counting([after], NO_SHARING, before=[pool])
+        return replace(counted, health=replace(counted.health, plan=self._plan_of(pool)))
+
+    def _plan_of(self, pool: Pool) -> PlanFacts | None:
+        plan = pool.health.plan
+        if plan is None:
+            return None
+        windows = plan.windows if self.plan_windows is None else _windows(self.plan_windows)
+        unhealthy = plan.unhealthy if self.unhealthy is None else self.unhealthy
+        status = PlanStatus.ACTIVE if windows else PlanStatus.NOT_FOUND
+        return replace(plan, status=status, windows=windows, unhealthy=unhealthy)
 
 
 class NodesSpec(NodesSection):
@@ -177,9 +192,20 @@ class PoolSpec(PoolSection):
     def pool(self) -> Pool:
         """The pool at the beginning."""
         settings = {name: getattr(self, name) for name in (*DURATIONS, *SWITCHES, *CHOICES)}
+        instance_type = self.instance_type or INSTANCE_TYPE
+        plan = None
+        if self.plan_windows:
+            plan = PlanFacts(
+                arn=self.plan_arn,
+                status=PlanStatus.ACTIVE,
+                instance_type=instance_type,
+                windows=_windows(self.plan_windows),
+                unhealthy=self.unhealthy,
+            )
         return Pool(
             name=self.name,
-            instance_type=self.instance_type or INSTANCE_TYPE,
+            instance_type=instance_type,
+            health=PoolHealth(plan=plan),
             capacity=self.capacity,
             properties=self.properties,
             foreign=self.foreign,
