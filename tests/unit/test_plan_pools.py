@@ -339,6 +339,36 @@ def test_a_job_that_saves_is_asked_in_time_and_goes_on_elsewhere():
     assert "TrainingPlanArn" not in world.sent(job.attempt.training_job)["ResourceConfig"]
 
 
+def test_a_job_that_sagemaker_stops_with_its_plan_waits_again():
+    """The queue's own stop may come too late: SageMaker does not wait for a tick."""
+    world = PlanWorld(planned(), pool("p"), windows=((0, 3 * HOUR, 2),), runtime=50 * H)
+    world.tick()
+    world.send(pools="plan,p", checkpoints=SAVED)
+    world.deliver()
+    assert world.job("job").attempt.pool == "plan"
+    world.clock.set(START + 3 * H - PART)
+    world.plane.advance()
+    assert world.plane.job("job").status == "Stopped"
+    world.deliver()
+    job, (first, *_) = world.store.jobs.with_attempts("job")
+    assert (job.state, job.attempt.pool, job.evictions) == (JobState.RUNNING, "p", 1)
+    assert (first.outcome, first.message) == (
+        AttemptOutcome.EVICTED,
+        "suspended because of the times of pool plan",
+    )
+
+
+def test_a_job_that_somebody_stops_while_its_plan_is_open_has_ended():
+    world = PlanWorld(windows=((0, 3 * HOUR, 2),), runtime=50 * H)
+    world.tick()
+    world.send(checkpoints=SAVED)
+    world.deliver()
+    world.later(3 * HOUR - LAST_PART - 1)
+    world.client.stop_training_job(TrainingJobName="job")
+    world.later(0)
+    assert world.job("job").state is JobState.STOPPED
+
+
 def test_what_would_be_cut_off_and_does_not_save_does_not_start():
     world = PlanWorld(windows=((0, 3 * HOUR, 2),))
     world.tick()

@@ -262,6 +262,15 @@ def test_an_extended_plan_takes_its_instances_later() -> None:
     assert world.status() == "Stopped/Stopped"
 
 
+def test_a_window_that_follows_at_once_goes_on() -> None:
+    world = PlanWorld(windows=windows((0, HOUR, 1), (HOUR, 2 * HOUR, 1), (2 * HOUR, 3 * HOUR, 2)))
+    world.create(**in_plan())
+    world.until(2 * HOUR - LAST_PART - 1)
+    assert world.status() == "InProgress/Training"
+    world.until(2 * HOUR - LAST_PART)
+    assert world.status() == "InProgress/Pending"
+
+
 def test_a_plan_that_grows_starts_what_waits() -> None:
     world = PlanWorld(used_elsewhere=2)
     world.create(**in_plan())

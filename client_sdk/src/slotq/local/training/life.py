@@ -17,6 +17,7 @@ from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.training_plans import EXPIRATION, LONGEST_PENDING, TrainingPlans
 from slotq.local.training.warm_pools import WarmPools
+from slotq_core.model.capacity.plans import LAST_PART
 from slotq_core.ports.surroundings import Clock
 
 Event = dict[str, Any]
@@ -91,11 +92,9 @@ class Life:
         for job in self.live.values():
             if job.waits_for_plan and job.secondary == "Pending":
                 job.due = self._gives_up_at(job)
-            elif job.status == "InProgress" and job.runs_since is not None and job.exit is None:
-                window = self.plans.window_of(job)
-                if window is not None and job.interrupted_at is not None:
-                    job.interrupted_at = window.taken_at
-                    job.due = self._runs_until(job)
+            elif job.plan and _works(job):
+                job.interrupted_at = self._taken_at(self.plans.ends_at(job))
+                job.due = self._runs_until(job)
         self.advance()
 
     def _take_reports(self) -> bool:
@@ -149,7 +148,7 @@ class Life:
             self._end(job, "Failed", "Failed", reason=UNASSUMED)
         elif self._knobs.take("stick_pending", job.name):
             self._pend(job)
-        elif job.plan and self.plans.room_for(job) is None:
+        elif job.plan and not self.plans.room_for(job):
             self._pend(job)
             job.waits_for_plan = True
         else:
@@ -193,19 +192,24 @@ class Life:
         return job.runs_since is None or self._max_runtime_counts
 
     def _run(self, job: TrainingJob) -> None:
-        window = self.plans.room_for(job) if job.plan else None
         now = job.runs_since = self._clock.now()
         if job.started_at is None:
             job.started_at = now
         keeps = self._knobs.interruption(job.name) if job.is_spot else None
         job.interrupted_at = None if keeps is None else now + round(keeps * 1000)
         request = job.request
-        if window is not None:
-            job.waits_for_plan, job.interrupted_at = False, window.taken_at
-            request = _with_variable(request, EXPIRATION, str(window.ends))
+        if (ends := self.plans.ends_at(job)) is not None:
+            job.waits_for_plan, job.interrupted_at = False, self._taken_at(ends)
+            request = _with_variable(request, EXPIRATION, str(ends))
         job.due = self._runs_until(job)
         self._enter(job, "InProgress", "Downloading")
         self._runner.start(job.name, request)
+
+    def _taken_at(self, ends: int | None) -> int | None:
+        """When the instances of a plan's window that ends then are taken. None: never."""
+        if ends is None:
+            return None
+        return ends - LAST_PART + round(self._knobs.plan_end_seconds * 1000)
 
     def _runs_until(self, job: TrainingJob) -> int | None:
         """The time at which a running job runs no longer, unless its work ends before."""
@@ -281,6 +285,16 @@ class Life:
         self._emit(event)
         if self._knobs.take("double_events", job.name):
             self._emit(copy.deepcopy(event))
+
+
+def _works(job: TrainingJob) -> bool:
+    """Whether a job has instances and is neither stopped nor over."""
+    return (
+        job.status == "InProgress"
+        and job.runs_since is not None
+        and job.exit is None
+        and not _loses_instances(job)
+    )
 
 
 def _loses_instances(job: TrainingJob) -> bool:

@@ -28,11 +28,6 @@ class Window:
     ends: int
     instances: int
 
-    @property
-    def taken_at(self) -> int:
-        """When SageMaker begins to take the instances back."""
-        return self.ends - LAST_PART
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
@@ -50,6 +45,14 @@ class TrainingPlan:
 
     def window_at(self, moment: int) -> Window | None:
         return next((it for it in self.windows if it.begins <= moment < it.ends), None)
+
+    def end_of(self, window: Window) -> int:
+        """When the window's instances are gone: one of as many instances that begins at its end, as
+        after ExtendTrainingPlan, has the same."""
+        for later in self.windows:
+            if (later.begins, later.instances) == (window.ends, window.instances):
+                window = later
+        return window.ends
 
     def status_at(self, moment: int) -> str:
         if self.status:
@@ -146,19 +149,20 @@ class TrainingPlans:
                 f"training job asks for {', '.join(job.instances)}."
             )
 
-    def room_for(self, job: TrainingJob) -> Window | None:
-        """The window in which a job can have its instances now. None: there is no room."""
+    def room_for(self, job: TrainingJob) -> bool:
+        """Whether a job can have its instances now."""
         plan, now = self._plans.get(job.plan), self._clock.now()
         window = plan.window_at(now) if plan and not plan.status else None
-        if plan is None or window is None or now >= window.taken_at:
-            return None
+        if plan is None or window is None or now >= plan.end_of(window) - LAST_PART:
+            return False
         free = window.instances - plan.unhealthy - plan.used_elsewhere - self._used(job.plan)
-        return window if sum(job.instances.values()) <= free else None
+        return sum(job.instances.values()) <= free
 
-    def window_of(self, job: TrainingJob) -> Window | None:
-        """The window whose instances a running job has. None: its plan is gone."""
+    def ends_at(self, job: TrainingJob) -> int | None:
+        """The end of the window whose instances a running job has. None: its plan is gone."""
         plan = self._plans.get(job.plan)
-        return plan.window_at(self._clock.now()) if plan else None
+        window = plan.window_at(self._clock.now()) if plan else None
+        return plan.end_of(window) if plan and window else None
 
     def goes_on(self, job: TrainingJob) -> bool:
         """Whether the plan has another window for a job that loses its instances."""
