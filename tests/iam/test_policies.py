@@ -323,7 +323,7 @@ def test_the_views_may_only_read(calls):
 @pytest.mark.parametrize(
     ("parameter", "rights"),
     [
-        ("TableKeyArn", dict.fromkeys(ROLES, {"UseTheTablesKey"})),
+        ("TableKeyArn", {role: {"UseTheTablesKey"} for role in ROLES}),
         (
             "TrainingPlanArns",
             {
