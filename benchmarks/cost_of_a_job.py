@@ -311,7 +311,9 @@ def on_spot(customer: Customer) -> None:
         event = sample(EVENTS[1])
         event["detail"].pop("Tags")
         event["detail"] |= {"TrainingJobName": "job", "SecondaryStatus": status}
-        customer.send({**event, "detail": {**event["detail"], "SecondaryStatusTransitions": passed}})
+        customer.send(
+            {**event, "detail": {**event["detail"], "SecondaryStatusTransitions": passed}}
+        )
     customer.deliver("job", EVENTS[2])
 
 

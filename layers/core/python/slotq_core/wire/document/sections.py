@@ -116,6 +116,8 @@ class PoolSection(Section):
     pending_timeout: Period | None = None
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
+    plan_arn: MaybeName = ""
+    """The training plan of a pool whose `capacity_kind` is plan."""
     spot_wait: Duration = 0
     keep_warm: Duration | None = None
     """How long instances stay warm for the next job."""
