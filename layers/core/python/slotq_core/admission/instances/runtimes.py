@@ -29,7 +29,7 @@ def with_longest(job: Job, request: Mapping[str, Any], pools: Iterable[Pool]) ->
     longest = 1000 * int(asked.get("MaxRuntimeInSeconds") or 0)
     mine = [pool for pool in pools if job.group or pool.name in job.pools]
     attempt = job.longest_attempt
-    if not attempt and any(pool.windows for pool in mine):
+    if not attempt and any(pool.is_timed for pool in mine):
         attempt = longest or 1000 * BY_DEFAULT
     drains = any(pool.name in job.pools and pool.reserve_after is not None for pool in mine)
     bound = longest if drains and counts_over_attempts(request) else 0
