@@ -245,7 +245,9 @@ class QueueManager:
         """What examines everything, for people."""
         from slotq_core.operations.doctor import Doctor
 
-        return Doctor(self._store, self._reconciler, self._clock, self._wake)
+        return Doctor(
+            self._store, self._reconciler, self._clock, self._wake, training=self._training
+        )
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.

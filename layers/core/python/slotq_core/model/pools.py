@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
-from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
+
+if TYPE_CHECKING:  # `slotq ls` reads no plans.
+    from slotq_core.model.capacity.plans import PlanFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

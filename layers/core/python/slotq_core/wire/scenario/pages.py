@@ -18,7 +18,7 @@ from typing import Any, Self
 from slotq_core import names
 from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.attempts import Attempt, StopOrder
-from slotq_core.model.capacity.plans import PlanFacts, PlanWindow
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
@@ -177,7 +177,7 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
 
 def _plan(view: PlanView) -> PlanFacts:
     windows = tuple(record_of(window, PlanWindow) for window in view.windows)
-    return record_of(view, PlanFacts, windows=windows)
+    return record_of(view, PlanFacts, status=PlanStatus(view.status), windows=windows)
 
 
 def node_of(view: SnapshotNodeView) -> Node:

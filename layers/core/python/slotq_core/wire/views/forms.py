@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
-from slotq_core.model.capacity.plans import PlanStatus
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
@@ -40,7 +39,6 @@ _ENUMS = (
     OnStall,
     PoolState,
     CapacityKind,
-    PlanStatus,
 )
 
 _AS_IT_IS = _Form(lambda value: value, lambda value: value)

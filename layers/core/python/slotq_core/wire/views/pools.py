@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
@@ -15,6 +15,9 @@ from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
+
+if TYPE_CHECKING:  # As in `model.pools`.
+    from slotq_core.model.capacity.plans import PlanFacts
 
 
 class MissingRightView(BaseModel):
@@ -278,7 +281,7 @@ def health_view(health: PoolHealth) -> PoolHealthView:
 
 def _plan_view(facts: PlanFacts) -> PlanView:
     windows = [view_of(window, PlanWindowView) for window in facts.windows]
-    return view_of(facts, PlanView, windows=windows)
+    return view_of(facts, PlanView, status=facts.status.value, windows=windows)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:
