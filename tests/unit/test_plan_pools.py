@@ -612,6 +612,9 @@ def test_a_pool_gets_its_plan_and_sagemaker_is_asked_once():
     assert (done.warnings, world.described()) == ((), 1)
     kept = world.store.configuration.pools()[1]
     assert (kept.capacity_kind, kept.plan_arn) == (CapacityKind.PLAN, ARN)
+    world.send("at-once", pools="plan")
+    world.deliver()
+    assert world.states() == {"at-once": "running"}
     operator.set_pool("plan", {"suspend_grace": 60}, by="op")
     operator.set_pool("p", {"slots": 3}, by="op")
     assert world.described() == 1
@@ -619,6 +622,7 @@ def test_a_pool_gets_its_plan_and_sagemaker_is_asked_once():
     assert more.warnings == (
         "pool plan has 5 slots, and its training plan at most 2: it offers what the plan has",
     )
+    world.later(200)
     operator.set_pool("plan", {"capacity_kind": "on_demand"}, by="op")
     assert world.store.configuration.pools()[1].plan_arn == ""
 

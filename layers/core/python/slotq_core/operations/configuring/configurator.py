@@ -262,6 +262,8 @@ class Configurator:
             done = AppliedSettings(before=now, after=after, revision=revision, warnings=warnings)
             if dry_run:
                 return done
+            if checks is not None:
+                checks.keep(now.pools, after.pools, self._store.health)
             self._wake()
             for name in _resized(now, after):
                 self._forget_limit(name)

@@ -4,12 +4,14 @@ about each plan that a change sets."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from slotq_core.errors import InvalidRequest, Unavailable
 from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.pools import Pool
 from slotq_core.model.reasons import units
 from slotq_core.operations.training_plans.looks import described, with_plans
+from slotq_core.ports.configuration import Health
 from slotq_core.ports.training import SageMakerService
 from slotq_core.wire.capacity.plan_windows import fault_in
 
@@ -40,6 +42,12 @@ class PlanChecks:
                     f"pool {pool.name} has {units(pool.capacity.slots, 'slots')}, and its training "
                     f"plan at most {most}: it offers what the plan has"
                 )
+
+    def keep(self, before: Iterable[Pool], after: Iterable[Pool], health: Health) -> None:
+        """Store what SageMaker said, so that jobs start there before the next tick."""
+        for pool in changed(before, after):
+            if isinstance(said := self._facts(pool), PlanFacts):
+                health.set(pool.name, replace(health.get(pool.name), plan=said))
 
     def _facts(self, pool: Pool) -> PlanFacts | str:
         """The plan; if SageMaker cannot say, why."""
