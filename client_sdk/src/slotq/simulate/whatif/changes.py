@@ -159,11 +159,9 @@ def _with_more(queue: ForecastInput, name: str, more: MoreSlots) -> ForecastInpu
     if pool.capacity_kind is CapacityKind.PLAN:
         window = PlanWindow(begins=queue.at, ends=ends, slots=more.slots)
         return queue.with_plan(name, _with_window(pool, window))
-    left = ChangeSpec(
-        at=ends / 1000,
-        capacity={"slots": pool.capacity.slots - more.slots},  # type: ignore[arg-type]
-    )
-    return replace(queue, changes=(*queue.changes, (ends, name, left)))
+    left = {"at": ends / 1000, "capacity": pool.capacity.slots - more.slots}
+    shrinks = (ends, name, ChangeSpec.model_validate(left))
+    return replace(queue, changes=(*queue.changes, shrinks))
 
 
 def _with_window(pool: Pool, window: PlanWindow) -> PlanFacts:
