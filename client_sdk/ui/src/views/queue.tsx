@@ -69,6 +69,7 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
       <Bar pieces={pieces} total={size} label={pieces.map((piece) => `${piece.amount} ${piece.name}`).join(", ")} />
       <Legend pieces={pieces} />
       {hoursOf(pool) && <p>{hoursOf(pool)}</p>}
+      {warmOf(pool) && <p>{warmOf(pool)}</p>}
       {troubleOf(pool) && <p class="trouble">{troubleOf(pool)}</p>}
       <h3>Runs</h3>
       <Rows
@@ -106,6 +107,19 @@ export function hoursOf({ hours, capacity }: Pool): string {
   const offers = hours.slots < (capacity.slots ?? 0) ? `Offers ${counted(hours.slots, "slot")}` : "Open";
   if (hours.then == null) return `${offers}.`;
   return `${offers} until ${hours.moment}${hours.then > 0 ? `, then ${counted(hours.then, "slot")}` : ""}.`;
+}
+
+/** Which instances stay warm, and what becomes of the others; empty: none do. */
+export function warmOf({ warm }: Pool): string {
+  const slots = (state: string) => (warm ?? []).filter((slot) => slot.state === state).reduce((sum, slot) => sum + slot.slots, 0);
+  const idle = (warm ?? []).filter(({ state }) => state === "idle").map(({ until }) => until).sort();
+  return [
+    idle.length && `${counted(slots("idle"), "slot")} warm for matching jobs, until ${clock(idle.at(-1)!)} at the latest.`,
+    slots("releasing") && `${counted(slots("releasing"), "warm slot")} being released.`,
+    slots("reused") && `${counted(slots("reused"), "warm slot")} used outside the queue.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /** What SageMaker's refusals have shown of the pool, and until when; empty if nothing. */

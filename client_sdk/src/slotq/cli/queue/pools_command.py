@@ -242,8 +242,8 @@ def _change(
 ) -> None:
     view = app.client().pools.set(name, settings, revision=revision)
     _show_result(app, view)
-    for warning in view.warnings if not app.json else ():
-        click.echo(warning, err=True)
+    for warning in view.warnings:
+        click.echo(f"warning: {warning}", err=True)
     pool = next((pool for pool in view.pools if pool.name == name), None)
     if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:
         click.echo(

@@ -28,7 +28,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
@@ -129,6 +129,8 @@ class InitialQueue:
     past_use: PastUse = NO_PAST_USE
     nodes: tuple[Node, ...] = ()
     """The nodes that hold slots."""
+    warm: tuple[WarmSlot, ...] = ()
+    """The instances that stay warm."""
 
 
 def opening_of(scenario: Scenario) -> InitialQueue:

@@ -105,7 +105,7 @@ class DocumentRoutes:
         warnings = [
             *scheduler_warnings(done.after),
             *done.warnings,
-            *warm_warnings(done.after),
+            *warm_warnings(done.after.pools),
             *notification_warnings(done.after, mode),
         ]
         view = applied_view(

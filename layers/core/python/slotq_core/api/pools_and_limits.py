@@ -30,9 +30,13 @@ class PoolAndLimitRoutes:
         )
 
     def set_pool(self, name: str) -> Response:
+        # Looks are many, and changes few.
+        from slotq_core.operations.configuring.advice import warm_warnings
+
         caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())
         done = self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
-        return self.list_pools(done.warnings)
+        changed = (pool for pool in done.after.pools if pool.name == name)
+        return self.list_pools([*done.warnings, *warm_warnings(changed)])
 
     def remove_pool(self, name: str) -> Response:
         caller, seen = self._request.caller(), number("revision", self._request.query(), low=0)

@@ -72,6 +72,9 @@ class PassResult:
     """Pools and roles in back-off for a missing right, and which right to add."""
     budget_warnings: tuple[BudgetStatus, ...] = ()
     """Projects that have come near their budget."""
+    warm_unused: int = 0
+    """How long (slots × ms) instances had stayed warm that this pass found gone, without a job on
+    them."""
     findings: tuple[Finding, ...] = ()
     """Findings of the reconciliation, if this was its tick."""
 
@@ -187,8 +190,8 @@ class Passes:
         slow: list[Job] = []
         tried: set[str] = set()
         tried_nodes: set[Node] = set()
-        notified: set[str] = set()
-        setbacks, ahead, followed = Setbacks(), _Ahead(), _Followed(looks=looks)
+        notified, setbacks, ahead = set[str](), Setbacks(), _Ahead()
+        followed = _Followed(looks=looks, unused=before.warm_unused)
         while self._clock.now() < until:
             world = self._load(troubles, warned)
             if self._follow_capacity(world.snapshot, troubles, until, followed):
@@ -222,6 +225,7 @@ class Passes:
                     wake_at=planned.wake_at,
                     missing_rights=tuple(descriptions(world.snapshot.pools)),
                     budget_warnings=tuple(warned),
+                    warm_unused=followed.unused,
                 )
         troubles += self._effects.carry_out_all(slow, until=until).troubles
         return PassResult(
@@ -230,6 +234,7 @@ class Passes:
             wake_at=self._clock.now(),
             unfinished=True,
             budget_warnings=tuple(warned),
+            warm_unused=followed.unused,
         )
 
     def _follow_capacity(
@@ -261,6 +266,7 @@ class Passes:
             return False
         found = self._effects.warm.look(snapshot, until=until) if followed.looks else None
         followed.warm = True
+        followed.unused += found.unused if found is not None else 0
         left = () if found is not None and found.changed else snapshot.warm
         sent = self._effects.warm.release(left, until=until)
         troubles += [*(found.troubles if found else ()), *sent.troubles]
@@ -639,6 +645,8 @@ class _Followed:
     """Whether it looks at all plans and warm instances."""
     plans: bool = False
     warm: bool = False
+    unused: int = 0
+    """As in the pass's result."""
 
 
 @dataclass(kw_only=True, slots=True)

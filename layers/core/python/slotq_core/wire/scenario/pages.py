@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any, Self
@@ -22,7 +22,7 @@ from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth
+from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth, WarmSlot
 from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
@@ -35,6 +35,7 @@ from slotq_core.wire.scenario.views import (
     SnapshotGroupView,
     SnapshotJobView,
     SnapshotNodeView,
+    SnapshotWarmView,
     SpentView,
     YieldedView,
     scenario_view,
@@ -107,7 +108,14 @@ def scenario_page(
     page = _with(whole, [])
     if after is not None:
         page = page.model_copy(
-            update={"configuration": {}, "pools": [], "nodes": [], "spent": None, "past_use": None}
+            update={
+                "configuration": {},
+                "pools": [],
+                "nodes": [],
+                "warm": [],
+                "spent": None,
+                "past_use": None,
+            }
         )
     sizes = accumulate((_size(part) + 1 for part in parts[start:]), initial=_size(page) + _FRAME)
     fitting = sum(1 for _ in takewhile(most.__ge__, sizes)) - 1
@@ -191,6 +199,21 @@ def node_of(view: SnapshotNodeView) -> Node:
     )
 
 
+def warm_slots_of(views: Iterable[SnapshotWarmView]) -> tuple[WarmSlot, ...]:
+    """The warm slots, which have numbers for names."""
+    return tuple(
+        record_of(
+            view,
+            WarmSlot,
+            training_job=f"warm-{number:05}",
+            job="",
+            number=0,
+            reused_by="a training job outside the queue" if view.reused else "",
+        )
+        for number, view in enumerate(views)
+    )
+
+
 def group_of(view: SnapshotGroupView) -> Group:
     return record_of(view, Group)
 
@@ -217,6 +240,8 @@ def past_use_of(view: PastUseView | None) -> PastUse:
         by_pool=EVERYWHERE not in view.parts,
         parts=view.parts,
         slot_seconds=view.slot_seconds,
+        users=view.users,
+        user_slot_seconds=view.user_slot_seconds,
     )
 
 
