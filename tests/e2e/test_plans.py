@@ -20,7 +20,13 @@ from tests.e2e.waiting import until
 from tests.emulators import emulator
 
 TYPE = "ml.p5.48xlarge"
-PRICE = 36.0
+PRICE, PLAN_PRICE = 36.0, 20.0
+PRICES = f"""
+[usd_per_hour]
+"{TYPE}" = {PRICE}
+[plan_usd_per_hour]
+"{TYPE}" = {PLAN_PRICE}
+"""
 PLANS = f"""
 plans:
   - name: june
@@ -112,7 +118,7 @@ def test_a_job_goes_from_its_plan_to_on_demand_to_spot(endpoint, tmp_path):
     assert "evicted for urgent" in history
 
     prices = tmp_path / "prices.toml"
-    prices.write_text(f'[usd_per_hour]\n"{TYPE}" = {PRICE}\n')
+    prices.write_text(PRICES)
     slotq("cancel", "urgent")
     until(lambda: _job("urgent").state == "cancelled", "it is not cancelled")
     used = json.loads(slotq("usage", "--by", "kind", "--prices", str(prices), "--json"))
@@ -121,7 +127,11 @@ def test_a_job_goes_from_its_plan_to_on_demand_to_spot(endpoint, tmp_path):
     for kind, line in kinds.items():
         ran = [it for it in (*attempts, *_attempts("urgent")) if it.capacity_kind == kind]
         assert line["instance_hours"] * 3600 == pytest.approx(sum(map(_seconds, ran)), abs=0.01)
-    assert kinds["on_demand"]["usd"] == pytest.approx(kinds["on_demand"]["instance_hours"] * PRICE)
+    for kind, price in (("plan", PLAN_PRICE), ("on_demand", PRICE)):
+        assert kinds[kind]["usd"] == pytest.approx(kinds[kind]["instance_hours"] * price)
+    for line in kinds.values():
+        full = line["usd"] + (line["saved_usd"] or 0)
+        assert full == pytest.approx(line["instance_hours"] * PRICE)
     assert used["total"]["usd"] == pytest.approx(sum(line["usd"] for line in kinds.values()))
 
 
