@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from slotq.client import QueueClient
     from slotq.configuration.settings import Config
+    from slotq.cost.instance_prices import InstancePrices
     from slotq.transport.network import Network
     from slotq_core.wire.base import ErrorView
 
@@ -163,6 +165,24 @@ json_option = _switch("json", "JSON instead of a table (docs/cli-output.schema.j
 """`--json`."""
 wide_option = _switch("wide", "All columns, however narrow the terminal is.")
 """`--wide`, for a command that shows a table."""
+
+prices_option = click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Your prices of instances.  [SLOTQ_PRICES, or config; else public prices]",
+)
+
+
+def prices_of(client: QueueClient, file: Path | None) -> InstancePrices:
+    """The prices in the file, else those that the settings name, else public ones. Raises
+    NotConfigured."""
+    from slotq.configuration.settings import at_home
+    from slotq.cost.instance_prices import instance_prices
+
+    named = client.config.prices
+    return instance_prices(file or (at_home(named) if named else None))
+
 
 projects_option = click.option(
     "--project",

@@ -33,6 +33,10 @@ class InstancePrices:
     region: str = "not stated"
     source: str = "not stated"
 
+    @property
+    def in_words(self) -> str:
+        return f"prices of {self.as_of}, {self.region}: {self.source}"
+
     def of(self, instance_type: str, kind: str) -> float | None:
         """The price of an hour; None: not known."""
         own = self.of_kinds.get(kind, {}).get(instance_type)

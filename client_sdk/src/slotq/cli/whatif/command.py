@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, prices_of, prices_option
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
@@ -116,6 +117,7 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 @click.option(
     "--hours", type=Amount(min=0, max=720), default=8.0, show_default=True, help="How far to look."
 )
+@prices_option
 @click.option(
     "--diff", is_flag=True,
     help="Print only the change of the configuration, as `slotq config diff` does.",
@@ -142,6 +144,7 @@ def whatif(
     added: tuple[str, ...],
     runtimes: tuple[str, ...],
     hours: float,
+    prices: Path | None,
     diff: bool,
     applies: bool,
     yes: bool,
@@ -178,6 +181,7 @@ def whatif(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched(queue),
+            prices=prices_of(client, prices),
         )
         from slotq.cli.whatif.tables import answer_tables
 
