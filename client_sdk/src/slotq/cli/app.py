@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from slotq.client import QueueClient
     from slotq.configuration.settings import Config
-    from slotq.cost.instance_prices import InstancePrices
     from slotq.transport.network import Network
     from slotq_core.wire.base import ErrorView
 
@@ -172,16 +171,6 @@ prices_option = click.option(
     metavar="FILE",
     help="Your prices of instances.  [SLOTQ_PRICES, or config; else public prices]",
 )
-
-
-def prices_of(client: QueueClient, file: Path | None) -> InstancePrices:
-    """The prices in the file, else those that the settings name, else public ones. Raises
-    NotConfigured."""
-    from slotq.configuration.settings import at_home
-    from slotq.cost.instance_prices import instance_prices
-
-    named = client.config.prices
-    return instance_prices(file or (at_home(named) if named else None))
 
 
 projects_option = click.option(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.app import App, json_option, prices_of, prices_option, wide_option
+from slotq.cli.app import App, json_option, prices_option, wide_option
 from slotq.cli.words import MomentWord
-from slotq.cost.instance_prices import InstancePrices
+from slotq.cost.instance_prices import InstancePrices, prices_of
 from slotq.output.timeline_text import timeline_text
 from slotq_core.usage.amounts import BY
 
@@ -78,7 +78,7 @@ def usage(
     if as_csv and app.json:
         raise click.UsageError("--csv and --json exclude each other")
     client = app.client()
-    known = prices_of(client, prices)
+    known = prices_of(client.config, prices)
     with _progress(app, "reading what was used") as said:
         used = client.usage(start=start, end=end, by=by, said=said)
     view = usage_view(used, known)

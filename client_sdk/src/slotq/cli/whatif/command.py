@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slotq.cli.app import App, json_option, prices_of, prices_option
+from slotq.cli.app import App, json_option, prices_option
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
@@ -155,6 +155,7 @@ def whatif(
     Nothing is changed without --apply. Without any change, it shows what the queue does next.
     docs/whatif.md says what it assumes.
     """
+    from slotq.cost.instance_prices import prices_of
     from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
 
     client, assumed = app.client(), _runtimes(runtimes)
@@ -181,7 +182,7 @@ def whatif(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched(queue),
-            prices=prices_of(client, prices),
+            prices=prices_of(client.config, prices),
         )
         from slotq.cli.whatif.tables import answer_tables
 

@@ -64,11 +64,11 @@ def _timeline(view: WhatIfView) -> Table:
 
 
 def _costs(view: WhatIfView, *, changes: bool) -> Table:
-    """What the instances cost, and all of them together if there are several."""
+    """What the instances cost."""
     lasting = answer.lasting(from_iso(view.until) - from_iso(view.at))
     heads = ("WITHOUT THE CHANGE", "WITH IT") if changes else (f"THE NEXT {lasting.upper()}",)
     table = columns("POOL", "KIND", *heads)
-    for row in (*view.costs, *([answer.total(view)] if len(view.costs) > 1 else ())):
+    for row in answer.costs_and_total(view):
         cells = (answer.cost(side) for side in ((row.before,) if changes else ()) + (row.after,))
         table.add_row(row.pool, row.kind, *cells)
     return table

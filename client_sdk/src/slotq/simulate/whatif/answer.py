@@ -175,14 +175,17 @@ def cost(of: CostView | None) -> str:
     return f"{of.instance_hours:,.1f} h{usd}{saved}"
 
 
-def total(view: WhatIfView) -> CostRow:
-    """All costs together."""
-    return CostRow(
+def costs_and_total(view: WhatIfView) -> list[CostRow]:
+    """The costs, and all of them together if there are several."""
+    if len(view.costs) < 2:
+        return view.costs
+    total = CostRow(
         pool="total",
         kind="",
         before=_sum([row.before for row in view.costs if row.before]),
         after=_sum([row.after for row in view.costs if row.after]),
     )
+    return [*view.costs, total]
 
 
 def _sum(views: Sequence[CostView]) -> CostView:
