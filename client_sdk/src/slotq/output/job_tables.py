@@ -202,6 +202,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
     lines += [f"  {'warning':<13}{one_line(warning)}" for warning in warnings]
     if job.outlook:
         for what, entries in (
+            ("order", job.outlook.order),
             ("room", job.outlook.rooms),
             ("not evicted", job.outlook.evictions),
             ("reserved", job.outlook.reserved),

@@ -51,7 +51,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
-from slotq_core.policy.order import after_yield
+from slotq_core.policy.order import after_yield, precedence
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
 from slotq_core.storage.scheduled import scheduled
@@ -152,7 +152,7 @@ class _World:
 
     def _ahead_of(self, job: Job) -> Ahead:
         everything = self._jobs.everything(self._world(self._moment))
-        place = places(everything.waiting, everything.yields).get(job.name, 1)
+        place = places(everything.waiting, precedence(everything)).get(job.name, 1)
         return Ahead(jobs=place - 1)
 
     def _go_on(self, job: Job) -> None:

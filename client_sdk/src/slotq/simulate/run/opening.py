@@ -240,6 +240,7 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:
         instance_type=INSTANCE_TYPE,
         capacity_kind=at.capacity_kind,
         spot_wait=at.spot_wait,
+        plan_arn=at.plan_arn,
         admitted_at=spec.running_since,
         created=True,
         running_since=spec.running_since,

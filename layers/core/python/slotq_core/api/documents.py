@@ -104,6 +104,7 @@ class DocumentRoutes:
         mode = self._manager().configuration.notification_mode
         warnings = [
             *scheduler_warnings(done.after),
+            *done.warnings,
             *warm_warnings(done.after.pools),
             *notification_warnings(done.after, mode),
         ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import PastUse
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.usage.attempt_use import AttemptUse
@@ -79,6 +80,7 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
         yields=tuple(
             shown for yielded in queue.yields for shown in _yields(yielded, queue, names, hidden)
         ),
+        past_use=_past_use(queue, names, hidden),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
         limits={names.jobs.get(name, name): limit for name, limit in queue.limits.items()},
@@ -164,6 +166,23 @@ def _group(group: Group, names: _Names) -> Group:
         ends_with=names.jobs.get(group.ends_with, group.ends_with),
         sites={},
         ended={names.jobs.get(name, name): state for name, state in group.ended.items()},
+    )
+
+
+def _past_use(queue: QueueSnapshot, names: _Names, hidden: set[str]) -> PastUse:
+    """The past use with the users' parts under the names that are shown for them. A user without a
+    job in the queue is left out."""
+    seen = {job.person for job in queue.jobs if job.name not in hidden}
+    return replace(
+        queue.past_use,
+        users={
+            project: {
+                name: part
+                for user, part in own.items()
+                for name in ({user} & seen) | {names.users.get(user, "")} - {""}
+            }
+            for project, own in queue.past_use.users.items()
+        },
     )
 
 

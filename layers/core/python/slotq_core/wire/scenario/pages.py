@@ -18,6 +18,7 @@ from typing import Any, Self
 from slotq_core import names
 from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.attempts import Attempt, StopOrder
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
@@ -40,7 +41,7 @@ from slotq_core.wire.scenario.views import (
     scenario_view,
 )
 from slotq_core.wire.views.forms import record_of
-from slotq_core.wire.views.pools import PoolHealthView
+from slotq_core.wire.views.pools import PlanView, PoolHealthView
 
 _CURSOR = re.compile(r"([0-9a-f]{12})~([0-9]{1,7})")
 _FRAME = 200
@@ -178,7 +179,13 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
         return PoolHealth()
     rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
     failed = tuple(record_of(nodes, FailedNodes) for nodes in view.failed_nodes)
-    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed)
+    plan = _plan(view.plan) if view.plan else None
+    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed, plan=plan)
+
+
+def _plan(view: PlanView) -> PlanFacts:
+    windows = tuple(record_of(window, PlanWindow) for window in view.windows)
+    return record_of(view, PlanFacts, status=PlanStatus(view.status), windows=windows)
 
 
 def node_of(view: SnapshotNodeView) -> Node:
@@ -233,6 +240,8 @@ def past_use_of(view: PastUseView | None) -> PastUse:
         by_pool=EVERYWHERE not in view.parts,
         parts=view.parts,
         slot_seconds=view.slot_seconds,
+        users=view.users,
+        user_slot_seconds=view.user_slot_seconds,
     )
 
 

@@ -238,13 +238,17 @@ class SpentView(BaseModel):
 
 
 class PastUseView(BaseModel):
-    """The projects' parts of past use, as of the last full hour."""
+    """The parts of projects and users in past use, as of the last full hour."""
 
     at: str
     parts: dict[str, dict[str, int]] = Field(default={})
     """64ths of all use, by pool (empty: all pools together) and project."""
     slot_seconds: dict[str, int] = Field(default={})
     """All use by pool; old use counts less."""
+    users: dict[str, dict[str, int]] = Field(default={})
+    """64ths of a project's use, by project and user. Only users whose jobs are shown."""
+    user_slot_seconds: dict[str, int] = Field(default={})
+    """All use by project, where that of users counts."""
 
 
 class ScenarioView(BaseModel):
@@ -310,6 +314,8 @@ def _past_use(past: PastUse) -> PastUseView:
         at=iso(past.at),
         parts={scope: dict(own) for scope, own in past.parts.items()},
         slot_seconds=dict(past.slot_seconds),
+        users={project: dict(own) for project, own in past.users.items()},
+        user_slot_seconds=dict(past.user_slot_seconds),
     )
 
 

@@ -48,6 +48,8 @@ class OutlookView(BaseModel):
     """The slots kept there for one job, this or another."""
     times: list[ReasonView]
     """Times at which time alone may change something for the job, the earliest first."""
+    order: list[ReasonView] = Field(default=[])
+    """The past use of the job's user, if that decides which of the project's jobs goes first."""
     earliest: str | None = None
     """The earliest known time; None: it depends on other jobs."""
 
@@ -282,6 +284,7 @@ def outlook_view(outlook: Outlook) -> OutlookView:
         evictions=[reason_view(reason) for reason in outlook.spared],
         reserved=[reason_view(reason) for reason in outlook.reserved],
         times=[reason_view(reason) for reason in outlook.times],
+        order=[reason_view(reason) for reason in outlook.order],
         earliest=iso_or_none(outlook.earliest),
     )
 
