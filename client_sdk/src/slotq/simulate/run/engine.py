@@ -105,7 +105,8 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
-        self._warm = SimulatedWarm(scenario.release_times(), self._agenda)
+        self.record = Record()
+        self._warm = SimulatedWarm(scenario.release_times(), self._agenda, self.record.warm)
         self._moment = opening.at
         self._spot = SimulatedSpot(self._courses, self._agenda)
         self._ends: dict[str, tuple[int, Fate | None]] = {}
@@ -113,7 +114,6 @@ class _World:
         self._changes_of: Counter[str] = Counter()
         """How often each job has changed at this moment."""
         self._asks = scenario.asks()
-        self.record = Record()
 
     def run(self) -> Record:
         for job in self._opening.jobs:
