@@ -256,6 +256,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
         "nodes": _nodes(section.nodes) if section.nodes else None,
         "windows": [*section.windows],
+        "reservations": [*section.reservations],
     }
 
 

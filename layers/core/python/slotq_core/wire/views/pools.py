@@ -93,6 +93,18 @@ class NodeRulesView(BaseModel):
     """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
 
 
+class ReservationView(BaseModel):
+    """Slots of a pool that are set aside for one project."""
+
+    project: str
+    slots: int
+    begins: str
+    """In the time of its zone."""
+    ends: str
+    zone: str
+    """The time zone, as the IANA database names it."""
+
+
 class PoolSettingsView(BaseModel):
     """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
 
@@ -144,6 +156,8 @@ class PoolSettingsView(BaseModel):
     """How the pool keeps nodes; None: every job takes whole instances."""
     windows: list[str] = Field(default=[])
     """When the pool is open; empty: always."""
+    reservations: list[ReservationView] = Field(default=[])
+    """Slots that are set aside for projects, the first to begin first."""
 
 
 class HoursView(BaseModel):
