@@ -9,7 +9,7 @@ from slotq_core.errors import InvalidRequest, NoSuchProject, ProjectInUse
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Settings
 from slotq_core.spelling import unknown
-from slotq_core.timestamps import wall_clock
+from slotq_core.timestamps import zoned
 
 
 def check(before: Settings, after: Settings, now: int) -> None:
@@ -22,7 +22,7 @@ def check(before: Settings, after: Settings, now: int) -> None:
             if name in projects or reservation.ends <= now:
                 continue
             if before.sharing.project(name) is not None:
-                since = wall_clock(reservation.begins, reservation.zone)
+                since = zoned(reservation.begins, reservation.zone)
                 raise ProjectInUse(
                     f"project '{name}' has a reservation in pool {pool.name} from {since}: cancel "
                     "that first"
@@ -40,7 +40,7 @@ def check_to_come(before: Pool | None, after: Pool, now: int) -> None:
         if reservation.ends <= now and reservation not in known:
             raise InvalidRequest(
                 f"pool '{after.name}': the reservation for project '{reservation.project}' has "
-                f"ended already, at {wall_clock(reservation.ends, reservation.zone)}",
+                f"ended already, at {zoned(reservation.ends, reservation.zone)}",
                 field="reservations",
             )
 

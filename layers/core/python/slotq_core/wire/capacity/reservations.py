@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.capacity.reservations import Reservation, most_reserved
 from slotq_core.model.reasons import units
-from slotq_core.timestamps import from_datetime, milliseconds, to_datetime, wall_clock
+from slotq_core.timestamps import from_datetime, milliseconds, to_datetime, zoned
 
 MOST = 50
 """The most reservations of a pool."""
@@ -151,7 +151,8 @@ def _reservation(pool: str, entry: object) -> Reservation:
         raise _wrong(pool, f"have a wrong time: {error}") from None
     if ends <= begins:
         raise _wrong(
-            pool, f"must end after they begin: {entry.get('to')!r} is not after {entry['begins']!r}"
+            pool,
+            f"must end after they begin: {entry.get('ends')!r} is not after {entry['begins']!r}",
         )
     if ends - begins > LONGEST:
         raise _wrong(pool, f"last a year at most: give the project a quota instead ({project})")
@@ -183,7 +184,7 @@ def _in_zone(at: int, zone: str) -> str:
 
 
 def _begin(reservation: Reservation) -> str:
-    return wall_clock(reservation.begins, reservation.zone)
+    return zoned(reservation.begins, reservation.zone)
 
 
 def _no_time(value: object) -> str:

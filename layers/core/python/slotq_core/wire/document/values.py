@@ -329,7 +329,7 @@ def _reservations(value: object) -> object:
     try:
         return tuple(as_json(reservation) for reservation in defined("", value))
     except InvalidRequest as error:
-        raise ValueError(error.message.removeprefix("pool '': ")) from None
+        raise ValueError(error.message.removeprefix("pool '': reservations ")) from None
 
 
 _MOMENT = {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]}

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import iso, wall_clock
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
@@ -176,6 +177,22 @@ class HoursView(BaseModel):
     gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
 
 
+class PoolReservationView(BaseModel):
+    """A reservation that has not ended."""
+
+    pool: str
+    project: str
+    slots: int
+    begins: str
+    ends: str
+    zone: str
+    """The time zone in which it was made."""
+    in_force: bool
+    """Whether it has begun."""
+    moment: str
+    """When it begins, or, once it is in force, ends, in the time of its zone."""
+
+
 class WarmSlotView(BaseModel):
     """Instances of an ended attempt that SageMaker keeps. Somebody pays for them."""
 
@@ -208,6 +225,8 @@ class PoolView(BaseModel):
     health: PoolHealthView
     hours: HoursView | None = None
     """None: the pool is always open."""
+    reserved: list[PoolReservationView] = Field(default=[])
+    """The reservations that have not ended, the first to begin first."""
 
 
 class PoolsView(BaseModel):
@@ -217,9 +236,26 @@ class PoolsView(BaseModel):
     pools: list[PoolView]
 
 
+class ReservationsView(BaseModel):
+    """The reservations of a queue that have not ended."""
+
+    version: int = VERSION
+    revision: int = 0
+    reservations: list[PoolReservationView]
+
+
+def reservations_view(view: PoolsView, pool: str | None = None) -> ReservationsView:
+    """The reservations in the pools, or in this one."""
+    found = (
+        entry for found in view.pools if pool in {None, found.name} for entry in found.reserved
+    )
+    return ReservationsView(revision=view.revision, reservations=[*found])
+
+
 def pool_view(
     pool: Pool,
     *,
+    now: int,
     size: Demand,
     used: Demand,
     hours: SizeNow | None = None,
@@ -236,6 +272,23 @@ def pool_view(
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
         hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
+        reserved=[
+            _reservation_view(pool.name, reservation, now)
+            for reservation in pool.reservations
+            if reservation.ends > now
+        ],
+    )
+
+
+def _reservation_view(pool: str, reservation: Reservation, now: int) -> PoolReservationView:
+    begun = reservation.begins <= now
+    next_change = reservation.ends if begun else reservation.begins
+    return view_of(
+        reservation,
+        PoolReservationView,
+        pool=pool,
+        in_force=begun,
+        moment=wall_clock(next_change, reservation.zone),
     )
 
 
