@@ -27,6 +27,7 @@ from slotq.simulate.scenario.fields import (
 from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
@@ -212,8 +213,17 @@ class PoolSpec(PoolSection):
             nodes=self.nodes.rules if self.nodes else None,
             windows=self.windows,
             plan_arn=self.plan_arn,
+            reservations=self._reserved,
             **{**settings, "count_foreign": True},
         )
+
+    @property
+    def _reserved(self) -> tuple[Reservation, ...]:
+        if not self.reservations:
+            return ()
+        from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+        return defined(self.name, self.reservations)
 
 
 class GroupSpec(Section):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
@@ -318,6 +319,9 @@ class Pool:
     schedule: Schedule = ()
     """When the pool offers how many slots, as of a load (`storage.scheduled`); empty: always all.
     Not stored."""
+    reservations: tuple[Reservation, ...] = ()
+    """Slots that are set aside for projects, the first to begin first. Together they never exceed
+    the capacity. Ended ones stay until the pool's settings change."""
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; stored apart from the configuration."""
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
@@ -73,7 +74,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 """The words for a `suspend_grace`, in seconds."""
 SETTINGS = (
     "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
-    "windows", "plan_arn",
+    "windows", "plan_arn", "reservations",
 )  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -203,6 +204,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
         "windows": _windows(name, wanted.get("windows")),
         "plan_arn": _plan(name, wanted),
+        "reservations": _reservations(name, wanted.get("reservations")),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
     pool = _with_nodes(pool, settings, before)
@@ -214,6 +216,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
     if differs := plan_clash(pool):
         raise InvalidRequest(f"pool '{name}': {differs.said}", field=differs.setting)
+    if pool.reservations:
+        _check_reservations(pool)
     if clash := warm_clash(pool):
         other = "nodes" if pool.nodes is not None else "capacity_kind"
         wrong = "keep_warm" if settings.get("keep_warm") is not None else other
@@ -242,6 +246,23 @@ def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
             value,
         )
     return str(value)
+
+
+def _reservations(pool: str, value: object) -> tuple[Reservation, ...]:
+    if not value:
+        return ()
+    from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+    return defined(pool, value)
+
+
+def _check_reservations(pool: Pool) -> None:
+    """Raises InvalidRequest for reservations that the pool cannot have."""
+    from slotq_core.wire.capacity.reservations import NO_NODES, check_fits
+
+    if pool.nodes is not None:
+        raise InvalidRequest(f"pool '{pool.name}': {NO_NODES}", field="reservations")
+    check_fits(pool.name, pool.reservations, pool.capacity.slots)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
@@ -460,7 +481,17 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         "nodes": _nodes(pool),
         "windows": [*pool.windows],
         "plan_arn": pool.plan_arn,
+        "reservations": reservations_of(pool),
     }
+
+
+def reservations_of(pool: Pool) -> list[dict[str, Any]]:
+    """The setting `reservations`."""
+    if not pool.reservations:
+        return []
+    from slotq_core.wire.capacity.reservations import as_json  # Few pools have reservations.
+
+    return [as_json(reservation) for reservation in pool.reservations]
 
 
 def _nodes(pool: Pool) -> dict[str, Any] | None:

@@ -319,6 +319,39 @@ Windows = Annotated[
 ]
 """When a pool is open (`wire.capacity.opening_hours`)."""
 
+
+def _reservations(value: object) -> object:
+    """Read reservations; return them in their one form. Raises ValueError."""
+    if value in (None, [], ()):
+        return ()
+    from slotq_core.wire.capacity.reservations import as_json, defined  # Few pools have some.
+
+    try:
+        return tuple(as_json(reservation) for reservation in defined("", value))
+    except InvalidRequest as error:
+        raise ValueError(error.message.removeprefix("pool '': reservations ")) from None
+
+
+_MOMENT = {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]}
+_RESERVATION = {
+    "type": "object",
+    "properties": {
+        "project": {"type": "string"},
+        "slots": {"type": "integer", "minimum": 1},
+        "begins": _MOMENT,
+        "ends": _MOMENT,
+        "zone": {"type": "string"},
+    },
+    "required": ["project", "slots", "begins", "ends"],
+    "additionalProperties": False,
+}
+Reservations = Annotated[
+    tuple[dict[str, Any], ...],
+    BeforeValidator(_reservations),
+    WithJsonSchema({"type": "array", "items": _RESERVATION}),
+]
+"""Slots that are set aside for projects (`wire.capacity.reservations`)."""
+
 HalfLife = Annotated[
     int, BeforeValidator(_half_life), _time(minimum=DAY // 1000, maximum=90 * DAY // 1000)
 ]

@@ -43,7 +43,7 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
 from slotq_core.wire.nodes.node_rules import NodeShare
-from slotq_core.wire.pool_definition import gpus_in
+from slotq_core.wire.pool_definition import gpus_in, reservations_of
 
 Entry = dict[str, Any]
 
@@ -162,7 +162,13 @@ def department_entry(department: Department, doubled: Collection[str] = ()) -> E
 
 def pool_entry(pool: Pool) -> Entry:
     """Return a pool's entry."""
-    return _entry(PoolSection, pool, capacity=_amount(_declared(pool)), nodes=_nodes(pool))
+    return _entry(
+        PoolSection,
+        pool,
+        capacity=_amount(_declared(pool)),
+        nodes=_nodes(pool),
+        reservations=reservations_of(pool),
+    )
 
 
 def _nodes(pool: Pool) -> Entry | None:
