@@ -78,6 +78,15 @@ class PoolHealth:
     """At most one for each tenant."""
     warm_refused_at: Moment | None = None
     """When the account last had no quota for warm instances of the pool's type (ms)."""
+    starts: tuple[int, ...] = ()
+    """How long the last starts took (ms), the latest last (`policy.lifecycle.start_times`)."""
+    started_at: Moment | None = None
+    """When the latest of them ended (ms)."""
+
+    @property
+    def start_time(self) -> int:
+        """How long a start takes (ms), by the mean of `starts`; 0: not known."""
+        return sum(self.starts) // len(self.starts) if self.starts else 0
 
 
 HEALTHY = PoolHealth()
@@ -140,6 +149,14 @@ class OnStall(StrEnum):
 LONGEST = 28 * 86_400_000
 """Milliseconds. SageMaker lets no training job run longer."""
 
+AUTO = -1
+"""A `min_runtime` of as long as a start takes in the pool, as the queue has learned."""
+UNSAID = -2
+"""A `min_runtime` that a definition does not name: a new pool gets AUTO, and a pool that has 0
+keeps 0 (`wire.pool_definition.settled`). No stored pool has it."""
+LONGEST_AUTO = 600_000
+"""The longest protection (ms) that AUTO gives."""
+
 
 def _setting(text: str, *, least: int = 0, most: int = LONGEST) -> Mapping[str, Any]:
     """Metadata of a setting besides its name, type and default: the help of its option, and the
@@ -198,9 +215,18 @@ class Pool:
     """How long others may pass a job that does not fit, from its entry. 0: strict order; None: for
     ever."""
     min_runtime: Duration = field(
-        default=0, metadata=_setting("How long an attempt is protected from eviction.")
+        default=0,
+        metadata={
+            **_setting(
+                "How long an attempt is protected from eviction; auto: as long as a start takes, "
+                "at most 10 minutes."
+            ),
+            "auto": True,
+        },
     )
-    """Protection of attempts in this pool from eviction, from each start."""
+    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`.
+    The default of a new pool is AUTO. Pools from before that rule keep 0, which is this field's
+    default."""
     max_min_runtime: Duration = field(
         default=0, metadata=_setting("The largest min. runtime that a job may set.")
     )
@@ -321,6 +347,14 @@ class Pool:
         if not offered:
             return Demand()
         return self.capacity - self.foreign - Demand(slots=self.capacity.slots - offered)
+
+    @property
+    def auto_protection(self) -> int:
+        """How long AUTO protects an attempt (ms), from its creation while it starts and then from
+        its start; 0: the pool has a number, or no start is known."""
+        if self.min_runtime >= 0:
+            return 0
+        return min(LONGEST_AUTO, self.health.start_time)
 
     @property
     def listens(self) -> bool:
