@@ -27,7 +27,7 @@ from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import NodeRules, Pool, PoolState
+from slotq_core.model.pools import HEALTHY, CapacityKind, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.sections import NodesSection, PoolSection, Section
@@ -105,11 +105,21 @@ class PoolSpec(PoolSection):
     foreign: Use = Demand()
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
+    start_seconds: Duration = 0
+    """How long it takes until an attempt has its instances. The queue knows that from the
+    beginning."""
     stop_seconds: Duration = 0
     release_seconds: Duration = 0
     """How long it takes until released warm instances are gone."""
     nodes: NodesSpec | None = None
     """None: every job takes whole instances."""
+
+    @model_validator(mode="after")
+    def _starts_are_known(self) -> Self:
+        if self.start_seconds and self.capacity_kind is CapacityKind.SPOT:
+            message = "leave this out: the interruptions of jobs say when spot instances come"
+            refuse(DocumentFault(("start_seconds",), message))
+        return self
 
     @property
     def pool(self) -> Pool:
@@ -123,6 +133,7 @@ class PoolSpec(PoolSection):
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
             windows=self.windows,
+            health=PoolHealth(starts=(self.start_seconds,)) if self.start_seconds else HEALTHY,
             **{**settings, "count_foreign": True},
         )
 

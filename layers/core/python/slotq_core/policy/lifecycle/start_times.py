@@ -5,7 +5,7 @@ The pool's health keeps the last `MOST_STARTS`. An eviction costs its victim one
 
 A wait for capacity is no part of a start, so these do not count: an attempt that SageMaker has
 shown as pending, and any in a spot pool, where SageMaker does not show such waits. Nor do starts on
-warm instances, and of jobs on nodes.
+warm instances, of jobs on nodes, and of jobs over several pools, which wait for the slowest.
 
 See docs/policy-decisions.md#what-an-eviction-costs.
 """
@@ -31,15 +31,25 @@ def start_in(before: Job, after: Job) -> int | None:
         return None
     if was.pending_since is not None or attempt.capacity_kind is CapacityKind.SPOT:
         return None
-    if attempt.warm_from or attempt.node:
+    if attempt.warm_from or attempt.node or after.parts:
         return None
-    return max(0, attempt.running_since - attempt.admitted_at)
+    took = attempt.running_since - attempt.admitted_at
+    return took if took > 0 else None
 
 
 def with_start(health: PoolHealth, took: int, at: int) -> PoolHealth:
     """The health of the pool after a start that took so long (ms) and ended at `at` (ms)."""
     starts = (*health.starts, took)[-MOST_STARTS:]
     return replace(health, starts=starts, started_at=max(at, health.started_at or at))
+
+
+def with_start_in(health: PoolHealth, before: Job, after: Job) -> PoolHealth:
+    """The health of the pool after this change of a job; the same object if it ends no start that
+    counts."""
+    took, attempt = start_in(before, after), after.attempt
+    if took is None or attempt is None or attempt.running_since is None:
+        return health
+    return with_start(health, took, attempt.running_since)
 
 
 def slow_start(health: PoolHealth) -> int | None:
