@@ -1,4 +1,4 @@
-"""Starts that take time on a virtual clock: an attempt has its slots, and waits for its instances."""
+"""Starts that take time on a virtual clock: an attempt has its slots and waits for instances."""
 
 from __future__ import annotations
 

@@ -150,10 +150,8 @@ LONGEST = 28 * 86_400_000
 """Milliseconds. SageMaker lets no training job run longer."""
 
 AUTO = -1
-"""A `min_runtime` of as long as a start takes in the pool, as the queue has learned."""
-UNSAID = -2
-"""A `min_runtime` that a definition does not name: a new pool gets AUTO, and a pool that has 0
-keeps 0 (`wire.pool_definition.settled`). No stored pool has it."""
+"""A `min_runtime` of as long as a start takes in the pool, as the queue has learned; written
+`auto`."""
 LONGEST_AUTO = 600_000
 """The longest protection (ms) that AUTO gives."""
 

@@ -43,15 +43,6 @@ def with_start(health: PoolHealth, took: int, at: int) -> PoolHealth:
     return replace(health, starts=starts, started_at=max(at, health.started_at or at))
 
 
-def with_start_in(health: PoolHealth, before: Job, after: Job) -> PoolHealth:
-    """The health of the pool after this change of a job; the same object if it ends no start that
-    counts."""
-    took, attempt = start_in(before, after), after.attempt
-    if took is None or attempt is None or attempt.running_since is None:
-        return health
-    return with_start(health, took, attempt.running_since)
-
-
 def slow_start(health: PoolHealth) -> int | None:
     """How long (ms) a start takes at most, for 95 in 100; None: not known."""
     if not health.starts:

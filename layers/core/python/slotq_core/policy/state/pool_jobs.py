@@ -177,9 +177,7 @@ class PoolJobs:
             return together
         if job.name not in self._alone:
             number = self.placed.get(job.name, 0)
-            self._alone[job.name] = alone(
-                job, self._pool.name, self._now, number, self._start
-            )
+            self._alone[job.name] = alone(job, self._pool.name, self._now, number, self._start)
         return self._alone[job.name]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from pydantic import Field
 
@@ -100,8 +101,9 @@ class PoolSettingsView(BaseModel):
     instance_type: str
     reserve_after: int | None
     """How long others may pass a job that does not fit; None: for ever."""
-    min_runtime: int
-    """How long an attempt is protected from eviction."""
+    min_runtime: int | Literal["auto"]
+    """How long an attempt is protected from eviction; `auto`: as long as a start takes, at most 10
+    minutes."""
     max_min_runtime: int
     """The most that a job's own `min_runtime` counts."""
     time_slice: int | None

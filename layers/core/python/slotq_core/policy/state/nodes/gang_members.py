@@ -92,7 +92,9 @@ class GangMembers:
         here = [(job, key[0]) for job, at in places if at == own]
         elsewhere = tuple((job, at) for job, at in places if at != own)
         ranked = self._gangs[name].ranked
-        whole = candidate_of(here, name, self._now, gang=True, ranked=ranked, others=elsewhere, starts=self._starts)
+        whole = candidate_of(
+            here, name, self._now, gang=True, ranked=ranked, others=elsewhere, starts=self._starts
+        )
         return replace(whole, slots=sum(job.gpus for job, _ in here))
 
     def _protection(self, job: Job) -> tuple[bool, int | None]:
