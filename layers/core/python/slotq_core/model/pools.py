@@ -88,6 +88,12 @@ class PoolHealth:
         """How long a start takes (ms), by the mean of `starts`; 0: not known."""
         return sum(self.starts) // len(self.starts) if self.starts else 0
 
+    @property
+    def slow_start(self) -> int | None:
+        """How long (ms) 95 in 100 of `starts` take at most; None: not known."""
+        last = -(-95 * len(self.starts) // 100) - 1
+        return sorted(self.starts)[last] if self.starts else None
+
 
 HEALTHY = PoolHealth()
 

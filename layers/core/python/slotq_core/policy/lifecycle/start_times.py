@@ -41,11 +41,3 @@ def with_start(health: PoolHealth, took: int, at: int) -> PoolHealth:
     """The health of the pool after a start that took so long (ms) and ended at `at` (ms)."""
     starts = (*health.starts, took)[-MOST_STARTS:]
     return replace(health, starts=starts, started_at=max(at, health.started_at or at))
-
-
-def slow_start(health: PoolHealth) -> int | None:
-    """How long (ms) a start takes at most, for 95 in 100; None: not known."""
-    if not health.starts:
-        return None
-    ordered = sorted(health.starts)
-    return ordered[-(-95 * len(ordered) // 100) - 1]

@@ -170,7 +170,8 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
         return PoolHealth()
     rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
     failed = tuple(record_of(nodes, FailedNodes) for nodes in view.failed_nodes)
-    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed)
+    starts = tuple(map(milliseconds, view.starts))
+    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed, starts=starts)
 
 
 def node_of(view: SnapshotNodeView) -> Node:

@@ -10,7 +10,7 @@ from pydantic import Field
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import iso, seconds
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
@@ -50,7 +50,7 @@ class FailedNodesView(BaseModel):
 
 
 class PoolHealthView(BaseModel):
-    """The health of a pool, from SageMaker's refusals."""
+    """The health of a pool, from SageMaker's refusals and from what its starts took."""
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
@@ -68,6 +68,15 @@ class PoolHealthView(BaseModel):
     """When SageMaker last kept no instances warm, for want of a quota."""
     failed_nodes: list[FailedNodesView] = Field(default=[])
     """Images that could not run a node's agent in the pool."""
+    start_seconds: float | None = None
+    """How long a start takes, from the creation of a training job until it has its instances,
+    without waits for capacity: the mean of `starts`. None: not known."""
+    slow_start_seconds: float | None = None
+    """What 95 in 100 of them do not exceed."""
+    starts: list[float] = Field(default=[])
+    """How long the last 20 starts took, in seconds, the latest last."""
+    started_at: str | None = None
+    """When the latest of them ended."""
 
 
 class VpcView(BaseModel):
@@ -237,7 +246,16 @@ def _warm_view(slot: WarmSlot) -> WarmSlotView:
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
     failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
-    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed)
+    slow = health.slow_start
+    return view_of(
+        health,
+        PoolHealthView,
+        missing_rights=rights,
+        failed_nodes=failed,
+        start_seconds=seconds(health.start_time) if health.start_time else None,
+        slow_start_seconds=None if slow is None else seconds(slow),
+        starts=[*map(seconds, health.starts)],
+    )
 
 
 def _amounts(demand: Demand) -> dict[str, int]:
