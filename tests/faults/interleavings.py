@@ -34,7 +34,7 @@ from tests.faults.crashes import LEFTOVER
 from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
-from tests.faults.scenarios import NODES, RELEASE, hostile
+from tests.faults.scenarios import NODES, RELEASE, hostile, no_create_is_refused
 from tests.faults.world import TYPES, World, delivered, pool
 
 S = JobState
@@ -187,6 +187,8 @@ class Case:
     """The agents of nodes; None: none ever reports."""
     soon: tuple[str, ...] = ()
     """Jobs that have started a few seconds after the handlers' end, before any tick or event."""
+    then: Callable[[World], str] = lambda _: ""
+    """A further check of the end: yields what does not hold."""
 
     def without(self, index: int) -> Case:
         left = tuple(h for number, h in enumerate(self.handlers) if number != index)
@@ -223,6 +225,8 @@ def run(case: Case, schedule: Schedule) -> World:
     if not world.watch.broken:
         world.watch.look_for_leftovers(LEFTOVER)
         world.watch.look_at_end(case.ends)
+        if wrong := case.then(world):
+            world.watch.note(CONVERGENT, wrong)
     return world
 
 
@@ -453,6 +457,19 @@ def parts_on_two_nodes(world: World) -> None:
     world.submit_for_node("large", 2, priority=10)
 
 
+def one_is_kept_warm(world: World) -> None:
+    """The only instance of the pool is warm after a job."""
+    world.submit("a")
+    world.go(50)
+
+
+def one_is_released(world: World) -> None:
+    """That instance is being released for a job of another role, and no look has found it gone."""
+    one_is_kept_warm(world)
+    world.submit("b", role=ANOTHER_ROLE)
+    world.go(58)
+
+
 def unseen_ends(*names: str) -> Callable[[World], None]:
     """These jobs have run to their ends, of which no event told; the next tick reconciles."""
 
@@ -507,6 +524,7 @@ GRACEFUL = begun(
 )
 """Ten seconds after its eviction, the low job is still in its grace."""
 C, X = S.COMPLETED, S.CANCELLED
+ANOTHER_ROLE = "arn:aws:iam::123456789012:role/another"
 
 
 def beside_a_hostile_job(case: Case) -> Case:
@@ -1074,6 +1092,34 @@ ALONE: tuple[Case, ...] = (
         },
         bound=1,
         agents=AgentRules(),
+    ),
+    Case(
+        "two_passes_release_for_a_start_beside_a_like_one",
+        one_is_kept_warm,
+        (
+            a_submit("like"),
+            a_submit_and_its_pass("b", role=ANOTHER_ROLE, priority=5),
+            A_PASS,
+        ),
+        ends(a=C, b=C, like=C),
+        bound=1,
+        leases=False,
+        pools=(pool(keep_warm=21_600_000),),
+        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
+        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
+        then=no_create_is_refused,
+    ),
+    Case(
+        "two_ticks_find_a_release_over",
+        one_is_released,
+        (A_TICK, A_TICK),
+        ends(a=C, b=C),
+        bound=1,
+        leases=False,
+        pools=(pool(keep_warm=21_600_000),),
+        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
+        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
+        then=no_create_is_refused,
     ),
     Case(
         "two_pools_two_passes",

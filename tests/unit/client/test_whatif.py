@@ -177,7 +177,12 @@ def test_a_request_that_asks_for_gpus_enters_as_it_would(whatif, tmp_path):
         (["--add", "size=9"], "'size' is not one of name, slots, pool"),
         (["--add", "slots=1,project=team-a,name=vit"], "a job named 'vit' exists already"),
         (["--runtime", "long"], "neither seconds nor a time such as 90s"),
-        (["--diff"], "give --pool, --nodes or --quota"),
+        (["--diff"], "give --pool, --nodes, --quota or --set"),
+        (["--set", "fairshare.half_life=7d"], "no section 'fairshare'; did you mean 'fair_share'?"),
+        (["--set", "pools.p6.min_runtime=5m"], "section 'pools' has no entry 'p6'"),
+        (["--set", "pools=5"], "name a setting"),
+        (["--set", "fair_share.half_live=7d"], "half_live"),
+        (["--set", "pools.p5.capacity=[1"], "give a value as in the configuration"),
         (["--nodes", "p6"], "there is no pool 'p6'"),
         (["--nodes", "p5=x"], "p5=x: give a number of GPUs"),
         (["--gpus", "resnet=1"], "no pool of p5 keeps nodes: add --nodes"),
@@ -222,6 +227,19 @@ def test_the_diff_is_that_of_the_configuration(slotq):
         "--- queue (revision 7)", "+++ what if", "@@ pools: p5 @@", " name: p5",
         "-capacity: 3", "+capacity: 4", " instance_type: ml.p5.48xlarge",
     ]  # fmt: skip
+
+
+def test_any_setting_may_be_asked_for(slotq, whatif):
+    answer = whatif("--set", "projects.team-b.quota=2", "--set", "fair_share.of=users")
+    assert now(answer) == now(whatif("--quota", "team-b=2"))
+    assert [entry["section"] for entry in answer["configuration"]] == ["projects", "fair_share"]
+    printed = slotq("whatif", "--set", "pools.p5.reserve_after=1h", "--diff").stdout
+    assert "+reserve_after: 3600" in printed
+
+
+def test_an_empty_value_is_the_default(whatif):
+    (entry,) = whatif("--set", "projects.team-b.quota=")["configuration"]
+    assert "quota" not in entry["after"]
 
 
 def test_a_partial_answer_says_so(slotq, queue):

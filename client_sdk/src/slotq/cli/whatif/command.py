@@ -18,6 +18,7 @@ from slotq.cli.whatif.wanted import (
     moves,
     priorities,
     quotas,
+    settings,
     sizes,
     with_new_jobs,
     with_nodes,
@@ -53,6 +54,7 @@ def put(
 _EXAMPLES = """\b
 slotq whatif --pool p5=4
 slotq whatif --quota team-a=3 --hours 24 --diff
+slotq whatif --set fair_share.half_life=7d
 slotq whatif --submit request.json --runtime 6h
 slotq whatif --priority my-job=9 --apply"""
 
@@ -78,6 +80,10 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 @click.option(
     "--quota", "quotas_", type=Pair(), multiple=True, metavar="PROJECT=SLOTS",
     help="A project's quota; by pool: PROJECT='{p5: 3}'.",
+)  # fmt: skip
+@click.option(
+    "--set", "settings_", type=Pair(), multiple=True, metavar="SETTING=VALUE",
+    help="A setting of the configuration: fair_share.half_life=7d, pools.p5.min_runtime=5m.",
 )  # fmt: skip
 @click.option(
     "--priority", "priorities_", type=Pair(), multiple=True, metavar="JOB=NUMBER|CLASS",
@@ -131,6 +137,7 @@ def whatif(
     *,
     pools: tuple[tuple[str, str], ...],
     quotas_: tuple[tuple[str, str], ...],
+    settings_: tuple[tuple[str, str], ...],
     priorities_: tuple[tuple[str, str], ...],
     moves_: tuple[tuple[str, str], ...],
     nodes_: tuple[str, ...],
@@ -158,6 +165,7 @@ def whatif(
     change = WhatIfChange(
         pools=sizes(pools),
         quotas=quotas(quotas_),
+        settings=settings(settings_),
         priorities=priorities(priorities_),
         moves=moves(moves_),
         nodes=with_nodes(nodes_),
@@ -187,10 +195,10 @@ def whatif(
 
 
 def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
-    configures = wanted.change.pools or wanted.change.quotas or wanted.change.nodes
-    if diff and not configures:
+    change = wanted.change
+    if diff and not (change.pools or change.quotas or change.settings or change.nodes):
         raise click.UsageError(
-            "--diff shows a change of the configuration: give --pool, --nodes or --quota"
+            "--diff shows a change of the configuration: give --pool, --nodes, --quota or --set"
         )
     if applies and wanted.is_nothing:
         raise click.UsageError("--apply: give a change, such as --pool p5=4")

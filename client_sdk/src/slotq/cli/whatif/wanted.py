@@ -35,7 +35,12 @@ def sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
 
 def quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
     """`team-a=3` or `team-a={p5: 3}`: projects with their quotas, as the configuration has them."""
-    return {name: _yaml(name, text) for name, text in pairs}
+    return {name: _yaml(name, text, "slots, or a mapping such as {p5: 3}") for name, text in pairs}
+
+
+def settings(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """`fair_share.half_life=7d`: settings, as the configuration has them."""
+    return {path: _yaml(path, text, "a value as in the configuration") for path, text in pairs}
 
 
 def priorities(pairs: Sequence[tuple[str, str]]) -> dict[str, int | str]:
@@ -181,7 +186,7 @@ def _gpus(name: str, text: str) -> int:
         raise click.UsageError(f"{name}={text}: {error}") from None
 
 
-def _yaml(name: str, text: str) -> object:
+def _yaml(name: str, text: str, what: str) -> object:
     import yaml
 
     from slotq.document.yaml_file import NOT_YAML
@@ -189,9 +194,7 @@ def _yaml(name: str, text: str) -> object:
     try:
         return yaml.safe_load(text)
     except NOT_YAML:
-        raise click.UsageError(
-            f"{name}={text}: give slots, or a mapping such as {{p5: 3}}"
-        ) from None
+        raise click.UsageError(f"{name}={text}: give {what}") from None
 
 
 def _workload(text: str) -> Workload:

@@ -25,11 +25,26 @@ class SimulatedWarm:
     def all(self) -> tuple[WarmSlot, ...]:
         return tuple(self._slots.values())
 
+    def go_on(self, slots: Iterable[WarmSlot], begins: int) -> None:
+        """Take in the slots that there are at the beginning. What runs there outside the queue
+        never ends."""
+        for slot in slots:
+            if slot.reused_by:
+                self._slots[slot.training_job] = slot
+                continue
+            gone = slot.until
+            if slot.releasing:
+                gone = min(gone, begins + self._release_times.get(slot.pool, 0))
+            self._keep(copied(slot, until=max(begins, gone)))
+
+    def _keep(self, slot: WarmSlot) -> None:
+        self._slots[slot.training_job] = slot
+        self._agenda.put(slot.until, Due.WARM, slot.training_job)
+
     def leave(self, job: Job, ended: Attempt) -> None:
         """Take in the end of an attempt. `job`: as it ran."""
         if (slot := left_by(job, ended)) is not None:
-            self._slots[slot.training_job] = slot
-            self._agenda.put(slot.until, Due.WARM, slot.training_job)
+            self._keep(slot)
 
     def carry_out(self, decision: Decision, now: int) -> None:
         """Start jobs on warm instances, and release some, as decided."""
@@ -38,8 +53,7 @@ class SimulatedWarm:
                 del self._slots[after.training_job]
                 continue
             gone = min(after.until, now + self._release_times.get(after.pool, 0))
-            self._slots[after.training_job] = copied(after, until=gone, sent=True)
-            self._agenda.put(gone, Due.WARM, after.training_job)
+            self._keep(copied(after, until=gone, sent=True))
 
     def go(self, training_job: str, now: int) -> None:
         """Let the instances go whose time is over."""

@@ -1,6 +1,7 @@
 """What if: forecasts of the present queue by the simulator, with a change and without.
 
 forecast_input  a snapshot of the queue, from GET /scenario
+named_settings  one setting of the document, by its path
 changes     a change, the queue after it, and the steps that apply it
 forecast    the queue in the next hours, and the assumed running times
 comparison  where two forecasts differ

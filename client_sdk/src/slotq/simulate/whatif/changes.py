@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.run.engine import with_gpus
 from slotq.simulate.whatif.forecast_input import ForecastInput
+from slotq.simulate.whatif.named_settings import with_setting
 from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
@@ -72,6 +73,8 @@ class WhatIfChange:
     """Numbers or classes, by job."""
     moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The new pools of a job, by job."""
+    settings: dict[str, object] = field(default_factory=dict)
+    """Values as the configuration has them, by the setting's path (`named_settings`)."""
     nodes: dict[str, int] = field(default_factory=dict)
     """The pools that keep nodes, with the GPUs of one instance; 0: those of its instance type."""
     gpus: dict[str, int] = field(default_factory=dict)
@@ -117,7 +120,10 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
             there = [project.name for project in settings.sharing.projects]
             raise NoSuchProject(unknown("project", name, there))
         settings = with_project(settings, name, {"quota": quota})
-    after = read(written(settings))
+    document = written(settings)
+    for path, value in change.settings.items():
+        document = with_setting(document, path, value)
+    after = read(document)
     active = [job for job in queue.jobs if job.active]
     held = held_by_fixed(active, queue.settings.pools)
     before = SettingsInUse(settings=queue.settings, held=held)

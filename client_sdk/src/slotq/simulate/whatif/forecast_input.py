@@ -10,7 +10,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import Snapshot
@@ -26,6 +26,7 @@ from slotq_core.wire.scenario.pages import (
     node_of,
     past_use_of,
     spending_of,
+    warm_slots_of,
     yielded_of,
 )
 from slotq_core.wire.scenario.views import ScenarioView
@@ -47,6 +48,7 @@ class ForecastInput:
     spent: Spending
     past_use: PastUse
     nodes: tuple[Node, ...]
+    warm: tuple[WarmSlot, ...]
     etas: Mapping[str, int]
     """How long (ms) jobs say that they still run, by job."""
     limits: Mapping[str, int]
@@ -81,6 +83,7 @@ class ForecastInput:
             spent=spending_of(view.spent),
             past_use=past_use_of(view.past_use),
             nodes=tuple(map(node_of, view.nodes)),
+            warm=warm_slots_of(view.warm),
             etas=durations_of({job.name: job.eta_seconds for job in view.jobs}),
             limits=durations_of({job.name: job.max_runtime for job in view.jobs}),
             withheld=frozenset(job.name for job in view.jobs if job.withheld),
@@ -112,6 +115,7 @@ class ForecastInput:
             yields=self.yields,
             groups=self.groups,
             nodes=self.nodes,
+            warm=self.warm,
         )
 
     def job(self, name: str) -> Job | None:

@@ -57,10 +57,11 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
 
 def forgotten(health: PoolHealth) -> PoolHealth:
     """The health without the results of capacity errors and failed nodes: the pool is tried in full
-    at once. Missing rights stay, and how long starts take."""
+    at once. Missing rights stay, what is known of a training plan, and how long starts take."""
     return replace(
         HEALTHY,
         missing_rights=health.missing_rights,
+        plan=health.plan,
         starts=health.starts,
         started_at=health.started_at,
     )
