@@ -124,8 +124,9 @@ class Candidate:
     @property
     def order_once_started(self) -> Order:
         """The sort key in the next plan, for which everything that this plan has started runs."""
-        rank_of, cost, _, lost, _, *rest = self.order
-        return (rank_of, max(cost, self.start), self.evicted_lately, lost, 0, *rest)
+        rank_of, cost, _, lost, _, larger, later, name, last = self.order
+        cost = max(cost, self.start)
+        return (rank_of, cost, self.evicted_lately, lost, 0, larger, later, name, last)
 
     @property
     def paid(self) -> int:
