@@ -42,10 +42,11 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     shown = [*pools]
     asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
     warm = (">WARM",) if any(pool.warm for pool in shown) else ()
+    starts = (">START",) if any(pool.health.start_seconds for pool in shown) else ()
     counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
     table = columns(
-        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *asks, "HEALTH",
-        leaves=("SUSPEND GRACE", "FOREIGN", "USABLE", "INSTANCE TYPE"),
+        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *starts, *asks, "HEALTH",
+        leaves=("SUSPEND GRACE", "START", "FOREIGN", "USABLE", "INSTANCE TYPE"),
     )  # fmt: skip
     for pool in shown:
         table.add_row(
@@ -57,6 +58,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
             *((warm_slots(pool),) if warm else ()),
+            *((_start(pool),) if starts else ()),
             *((_grace(pool.settings.suspend_grace),) if asks else ()),
             health(pool),
         )
@@ -81,6 +83,25 @@ def warm_slots(pool: PoolView) -> str:
     return ", ".join((idle, *(f"{count} {state}" for state, count in sorted(counts.items()))))
 
 
+def _start(pool: PoolView) -> str:
+    """How long a start takes in the pool, if that is known."""
+    took = pool.health.start_seconds
+    return "" if took is None else f"{took:.0f} s"
+
+
+def start_times(pool: PoolView) -> str:
+    """How long the last starts took, and until when."""
+    health = pool.health
+    if health.start_seconds is None or health.slow_start_seconds is None:
+        return "not known yet"
+    of = f"the last {len(health.starts)}" if len(health.starts) > 1 else "the only one"
+    at = f", at {moment(health.started_at)}" if health.started_at else ""
+    return (
+        f"{health.start_seconds:.0f} s on average, {health.slow_start_seconds:.0f} s at most for "
+        f"95 % ({of}{at})"
+    )
+
+
 def _grace(seconds: int) -> str:
     return f"{seconds} s" if seconds else "none"
 
@@ -102,6 +123,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         *((("warm", warm_slots(pool)),) if pool.warm else ()),
         *((("training plan", plan(pool.health.plan)),) if pool.health.plan else ()),
         ("health", health(pool)),
+        ("a start takes", start_times(pool)),
         ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
     ):

@@ -156,6 +156,9 @@ class PoolSpec(PoolSection):
     foreign: Use = Demand()
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
+    start_seconds: Duration = 0
+    """How long it takes until an attempt has its instances. The queue knows that from the
+    beginning."""
     stop_seconds: Duration = 0
     release_seconds: Duration = 0
     """How long it takes until released warm instances are gone."""
@@ -189,6 +192,13 @@ class PoolSpec(PoolSection):
                 refuse(DocumentFault(("changes", place, key), message))
         return self
 
+    @model_validator(mode="after")
+    def _starts_are_known(self) -> Self:
+        if self.start_seconds and self.capacity_kind is CapacityKind.SPOT:
+            message = "leave this out: the interruptions of jobs say when spot instances come"
+            refuse(DocumentFault(("start_seconds",), message))
+        return self
+
     @property
     def pool(self) -> Pool:
         """The pool at the beginning."""
@@ -203,10 +213,11 @@ class PoolSpec(PoolSection):
                 windows=_windows(self.plan_windows),
                 unhealthy=self.unhealthy,
             )
+        known = (self.start_seconds,) if self.start_seconds else ()
         return Pool(
             name=self.name,
             instance_type=instance_type,
-            health=PoolHealth(plan=plan),
+            health=PoolHealth(plan=plan, starts=known),
             capacity=self.capacity,
             properties=self.properties,
             foreign=self.foreign,

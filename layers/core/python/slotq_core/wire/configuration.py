@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
@@ -67,6 +67,12 @@ Grace = Annotated[
 """Seconds, or a switch."""
 
 
+MinRuntime = (
+    Annotated[int, Field(ge=0, le=longest("min_runtime"), strict=True)] | Literal["auto"] | None
+)
+"""Seconds, or `auto`."""
+
+
 class VpcBody(BaseModel):
     """The network of jobs that name none: both lists, or neither."""
 
@@ -105,7 +111,8 @@ class PoolBody(BaseModel):
     """Below the slots in use, nothing is stopped, and nothing starts until use has fallen."""
     instance_type: str = ""
     reserve_after: int | None = _seconds("reserve_after")
-    min_runtime: int | None = _seconds("min_runtime")
+    min_runtime: MinRuntime = None
+    """Seconds, or `auto`: as long as a start takes in the pool, at most 10 minutes."""
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")

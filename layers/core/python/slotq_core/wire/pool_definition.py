@@ -4,7 +4,7 @@ The template's parameter, the emulator's command line and the API all use this d
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
 take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
-GRACE, and false or "off".
+GRACE, and false or "off". `min_runtime` may also be "auto", which is the default of a new pool.
 
 Nobody has to declare what instances contain (`contents_of`). A pool may, if its number is the right
 one. Another is refused when it is set; pools from before this rule keep theirs until then.
@@ -22,7 +22,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
 from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import CapacityKind, Pool
+from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
 
@@ -66,6 +66,10 @@ SWITCHES: Mapping[str, bool] = {
     name: field.default for name, field in _FIELDS.items() if isinstance(field.default, bool)
 }
 """Settings that are true or false, each with its default."""
+AUTOMATIC = "auto"
+"""The word for AUTO."""
+MAY_BE_AUTO = frozenset(name for name in DURATIONS if _FIELDS[name].metadata.get("auto"))
+"""Durations that may be AUTO."""
 CHOICES: Mapping[str, StrEnum] = {
     name: field.default for name, field in _FIELDS.items() if isinstance(field.default, StrEnum)
 }
@@ -189,7 +193,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
-    wanted = {**(settings_of(before) if before else {}), **settings}
+    defaults = settings_of(before) if before else dict.fromkeys(MAY_BE_AUTO, AUTOMATIC)
+    wanted = {**defaults, **settings}
     if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
         wanted["plan_arn"] = ""  # Another kind takes the plan away.
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
@@ -473,7 +478,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
     return {
         "slots": pool.capacity.slots,
         "instance_type": pool.instance_type,
-        **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
+        **{key: said_duration(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
         "properties": dict(pool.properties),
@@ -548,6 +553,8 @@ def _duration(pool: str, key: str, value: object) -> int | None:
     """A duration in milliseconds, from seconds or a text with units such as `2h`."""
     if value is None:
         return None if key in _ABSENT else 0
+    if key in MAY_BE_AUTO and value == AUTOMATIC:
+        return AUTO
     if isinstance(value, str) and (duration := seconds_in(value)) is not None:
         value = duration
     if key == "suspend_grace" and isinstance(value, bool | str):
@@ -560,7 +567,10 @@ def longest(key: str) -> int:
     return int(_FIELDS[key].metadata.get("most", model.LONGEST)) // 1000
 
 
-def _seconds(duration: int | None) -> int | None:
+def said_duration(duration: int | None) -> int | str | None:
+    """Return a duration (ms) in seconds, or as the word for AUTO."""
+    if duration == AUTO:
+        return AUTOMATIC
     return None if duration is None else duration // 1000
 
 

@@ -30,6 +30,7 @@ from slotq_core.wire.document.values import (
     HalfLife,
     Influence,
     MaybeName,
+    MinRuntime,
     Name,
     Pattern,
     Period,
@@ -112,7 +113,8 @@ class PoolSection(Section):
     """Properties of each slot. Jobs may require them, and do not use them up."""
     state: PoolState = PoolState.ACTIVE
     reserve_after: Duration | None = None
-    min_runtime: Duration = 0
+    min_runtime: MinRuntime = 0
+    """A number, or `auto`."""
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND

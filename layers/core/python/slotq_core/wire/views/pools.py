@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
-from slotq_core.timestamps import iso, wall_clock
+from slotq_core.timestamps import iso, seconds, wall_clock
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
@@ -81,7 +81,7 @@ class PlanView(BaseModel):
 
 
 class PoolHealthView(BaseModel):
-    """The health of a pool, from SageMaker's refusals."""
+    """The health of a pool, from SageMaker's refusals and from what its starts took."""
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
@@ -99,6 +99,15 @@ class PoolHealthView(BaseModel):
     """When SageMaker last kept no instances warm, for want of a quota."""
     failed_nodes: list[FailedNodesView] = Field(default=[])
     """Images that could not run a node's agent in the pool."""
+    start_seconds: float | None = None
+    """How long a start takes, from the creation of a training job until it has its instances,
+    without waits for capacity: the mean of `starts`. None: not known."""
+    slow_start_seconds: float | None = None
+    """What 95 in 100 of them do not exceed."""
+    starts: list[float] = Field(default=[])
+    """How long the last 20 starts took, in seconds, the latest last."""
+    started_at: str | None = None
+    """When the latest of them ended."""
     plan: PlanView | None = None
     """The pool's training plan; None: the pool has none, or it was not read yet."""
 
@@ -146,8 +155,9 @@ class PoolSettingsView(BaseModel):
     instance_type: str
     reserve_after: int | None
     """How long others may pass a job that does not fit; None: for ever."""
-    min_runtime: int
-    """How long an attempt is protected from eviction."""
+    min_runtime: int | Literal["auto"]
+    """How long an attempt is protected from eviction; `auto`: as long as a start takes, at most 10
+    minutes."""
     max_min_runtime: int
     """The most that a job's own `min_runtime` counts."""
     time_slice: int | None
@@ -342,8 +352,17 @@ def _warm_view(slot: WarmSlot) -> WarmSlotView:
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
     failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
-    plan = _plan_view(health.plan) if health.plan else None
-    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed, plan=plan)
+    plan, slow = _plan_view(health.plan) if health.plan else None, health.slow_start
+    return view_of(
+        health,
+        PoolHealthView,
+        missing_rights=rights,
+        failed_nodes=failed,
+        plan=plan,
+        start_seconds=seconds(health.start_time) if health.start_time else None,
+        slow_start_seconds=None if slow is None else seconds(slow),
+        starts=[*map(seconds, health.starts)],
+    )
 
 
 def _plan_view(facts: PlanFacts) -> PlanView:
