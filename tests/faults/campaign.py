@@ -23,6 +23,7 @@ from tests.faults import (
     node_mutants,
     nodes,
     plan_mutants,
+    reservation_mutants,
     warm_mutants,
     world,
 )
@@ -45,6 +46,7 @@ MUTANTS = (
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
     *plan_mutants.MUTANTS,
+    *reservation_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

@@ -53,6 +53,7 @@ def test_each_line_of_the_page_runs(slotq, queue, tmp_path, monkeypatch, line):
     monkeypatch.chdir(tmp_path)
     request = least_request("mine", Tags=[{"Key": "slotq:project", "Value": "team-a"}])
     (tmp_path / "request.json").write_text(json.dumps(request))
+    (tmp_path / "prices.toml").write_text('[usd_per_hour]\n"ml.p5.48xlarge" = 40\n')
     result = slotq(*shlex.split(line)[1:])
     assert result.exit_code == 0, result.output
     assert result.stdout
@@ -72,6 +73,21 @@ def test_without_a_change_it_shows_what_comes_next(slotq, queue):
     printed = slotq("whatif").stdout
     assert re.search(r"^vit +team-a +evicted for urgent in p5$", printed, re.MULTILINE)
     assert "WITH IT" not in printed
+
+
+def test_what_it_costs_is_shown_by_pool_and_kind(slotq, whatif, tmp_path):
+    prices = tmp_path / "mine.toml"
+    prices.write_text('source = "a contract"\n[usd_per_hour]\n"ml.p5.48xlarge" = 40\n')
+    words = "--pool", "p5=5", "--hours", "1", "--prices", str(prices)
+    (row,) = whatif(*words)["costs"]
+    # bert ends after half an hour, and resnet takes its slot. With two slots more all five run.
+    assert (row["pool"], row["kind"]) == ("p5", "on_demand")
+    assert row["before"] == {"instance_hours": 3, "usd": 120, "saved_usd": 0}
+    assert row["after"] == {"instance_hours": 4.5, "usd": 180, "saved_usd": 0}
+    printed = slotq("whatif", *words).stdout
+    row_of = r"^p5 +on_demand +3\.0 h, 120\.00 USD +4\.5 h, 180\.00 USD$"
+    assert re.search(row_of, printed, re.MULTILINE)
+    assert "a contract" in printed
 
 
 def test_a_larger_pool_starts_who_waits(whatif):

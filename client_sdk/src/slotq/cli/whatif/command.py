@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, prices_option
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
@@ -128,6 +129,7 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 @click.option(
     "--hours", type=Amount(min=0, max=720), default=8.0, show_default=True, help="How far to look."
 )
+@prices_option
 @click.option(
     "--diff", is_flag=True,
     help="Print only the change of the configuration, as `slotq config diff` does.",
@@ -156,6 +158,7 @@ def whatif(
     added: tuple[str, ...],
     runtimes: tuple[str, ...],
     hours: float,
+    prices: Path | None,
     diff: bool,
     applies: bool,
     yes: bool,
@@ -166,6 +169,7 @@ def whatif(
     Nothing is changed without --apply. Without any change, it shows what the queue does next.
     docs/whatif.md says what it assumes.
     """
+    from slotq.cost.instance_prices import prices_of
     from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
 
     client, assumed = app.client(), _runtimes(runtimes)
@@ -194,6 +198,7 @@ def whatif(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched(queue),
+            prices=prices_of(client.config, prices),
         )
         from slotq.cli.whatif.tables import answer_tables
 
