@@ -15,6 +15,7 @@ from traceback import format_exc
 
 from tests.contract import dynamodb_local
 from tests.faults import (
+    backfill_mutants,
     chaos,
     crashes,
     hours_mutants,
@@ -47,6 +48,7 @@ MUTANTS = (
     *hours_mutants.MUTANTS,
     *plan_mutants.MUTANTS,
     *reservation_mutants.MUTANTS,
+    *backfill_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

@@ -381,6 +381,12 @@ class Pool:
         return bool(self.windows) or self.capacity_kind is CapacityKind.PLAN
 
     @property
+    def asks_how_long(self) -> bool:
+        """Whether it matters how long jobs may run: the pool's size changes, slots of it are
+        reserved, or it drains for jobs."""
+        return self.is_timed or bool(self.reservations) or self.reserve_after is not None
+
+    @property
     def listens(self) -> bool:
         """Whether reports of running scripts decide anything here."""
         return self.stall_after is not None or self.read_reports
