@@ -51,7 +51,7 @@ def worlds(draw: st.DrawFn, *, evictable: bool = False, idle: bool = False) -> S
     """A pool with reservations, perhaps another pool, and jobs of all kinds. `evictable`: all jobs
     may be evicted. `idle`: no job is of a project with a reservation."""
     capacity = draw(st.integers(1, 5))
-    pools = [
+    pools: list[dict[str, Any]] = [
         {
             "name": name,
             "capacity": capacity,
