@@ -15,12 +15,13 @@ from slotq_core.gpu_amounts import MOST as MOST_GPUS
 from slotq_core.gpu_amounts import RULE, Gpus, gpus_number, read_gpus
 from slotq_core.model.callers import fits_everybody
 from slotq_core.model.demand import Demand
+from slotq_core.model.pools import AUTO
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.timestamps import WITH_UNITS, seconds_in
 from slotq_core.wire.document.faults import DocumentFault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
-from slotq_core.wire.pool_definition import GRACE, SIZE, sized
+from slotq_core.wire.pool_definition import AUTOMATIC, GRACE, SIZE, sized
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -281,6 +282,12 @@ Seconds = Annotated[int, BeforeValidator(seconds), _time()]
 """Seconds in the file, or a text with units such as `2h`; whole milliseconds in the model."""
 Duration = Annotated[int, BeforeValidator(_duration), _time(minimum=0)]
 """As `Seconds`, at least 0."""
+MinRuntime = Annotated[
+    int,
+    BeforeValidator(lambda value: AUTO if value == AUTOMATIC else _duration(value)),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"const": AUTOMATIC}]}),
+]
+"""As `Duration`, or `auto`."""
 Grace = Annotated[
     int,
     BeforeValidator(_grace),
