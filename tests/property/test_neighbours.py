@@ -182,7 +182,7 @@ SHORT = 1_800 + 200
 REFUSALS = (
     Refusal("p", {ON_DEMAND: 1}),
     Refusal("s", {SPOT: 1}),
-    Refusal("t", {}, ((0, SHORT, 1),)),
+    Refusal("t", {}, ((0, SHORT, 2),)),
 )
 THREE_KINDS = st.sampled_from(
     [(hers, his) for hers in REFUSALS for his in "pst" if his != hers.pool]
