@@ -20,6 +20,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.operations.amend import Amendment
 from slotq_core.operations.training_plans.looks import others_use
+from slotq_core.policy.lifecycle import pool_health
 from slotq_core.wire.capacity.plan_windows import NOT_READ, schedule_of
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import INSTANCE_TYPE, START, QueueWorld, pool, request
@@ -351,7 +352,8 @@ def test_a_job_that_sagemaker_stops_with_its_plan_waits_again():
     assert world.plane.job("job").status == "Stopped"
     world.deliver()
     job, (first, *_) = world.job("job"), world.manager.jobs.status("job").attempts
-    assert (job.state, job.attempt.pool, job.evictions) == (JobState.RUNNING, "p", 1)
+    assert (job.state, job.evictions) == (JobState.RUNNING, 1)
+    assert job.attempt.pool == "p"
     assert first.outcome is AttemptOutcome.EVICTED
 
 
@@ -431,7 +433,8 @@ def test_a_start_that_the_plan_refuses_goes_on_to_the_next_pool():
     world.send("job", pools="plan,p")
     world.deliver()
     job = world.job("job")
-    assert (job.state, job.attempt.pool) == (JobState.RUNNING, "p")
+    assert job.state is JobState.RUNNING
+    assert job.attempt.pool == "p"
     (first, _) = world.manager.jobs.status("job").attempts
     assert first.outcome is AttemptOutcome.OTHER_QUOTA
     assert world.store.health.get("p").errors == 0
@@ -450,6 +453,17 @@ def test_a_job_that_waits_for_room_for_two_days_waits_again_and_does_not_end():
     health = world.store.health.get("plan")
     assert (health.errors, health.plan.arn) == (1, ARN)
     assert health.not_before is not None and health.not_before > world.clock.now()
+
+
+def test_what_an_operator_forgets_is_not_the_plan():
+    world = PlanWorld()
+    world.tick()
+    broken = replace(world.store.health.get("plan"), errors=1, not_before=world.clock.now() + H)
+    world.store.health.set("plan", broken)
+    world.manager.configuration.set_pool("plan", {"forget_limit": True}, by="op")
+    assert world.store.health.get("plan") == replace(broken, errors=0, not_before=None)
+    after_a_start = pool_health.after_a_start(broken)
+    assert (after_a_start.errors, after_a_start.plan) == (0, broken.plan)
 
 
 # --- the request that starts there ---

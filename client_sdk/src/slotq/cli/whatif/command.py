@@ -16,6 +16,7 @@ from slotq.cli.whatif.wanted import (
     WantedChange,
     gpus,
     milliseconds,
+    more,
     moves,
     priorities,
     quotas,
@@ -79,6 +80,11 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
     "--pool", "pools", type=Pair(), multiple=True, metavar="POOL=SLOTS", help="A pool's size."
 )
 @click.option(
+    "--more", "more_", type=Pair(), multiple=True, metavar="POOL=SLOTS:TIME",
+    help="A pool has more slots for a time, such as p5=2:1w; in a pool of a training plan, as "
+    "another window of it.",
+)  # fmt: skip
+@click.option(
     "--quota", "quotas_", type=Pair(), multiple=True, metavar="PROJECT=SLOTS",
     help="A project's quota; by pool: PROJECT='{p5: 3}'.",
 )  # fmt: skip
@@ -138,6 +144,7 @@ def whatif(
     app: App,
     *,
     pools: tuple[tuple[str, str], ...],
+    more_: tuple[tuple[str, str], ...],
     quotas_: tuple[tuple[str, str], ...],
     settings_: tuple[tuple[str, str], ...],
     priorities_: tuple[tuple[str, str], ...],
@@ -168,6 +175,7 @@ def whatif(
     client, assumed = app.client(), _runtimes(runtimes)
     change = WhatIfChange(
         pools=sizes(pools),
+        more=more(more_),
         quotas=quotas(quotas_),
         settings=settings(settings_),
         priorities=priorities(priorities_),
@@ -200,6 +208,8 @@ def whatif(
 
 
 def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
+    if wanted.change.more and (diff or applies):
+        raise click.UsageError("--more only asks: buy the slots, then change the pool")
     change = wanted.change
     if diff and not (change.pools or change.quotas or change.settings or change.nodes):
         raise click.UsageError(

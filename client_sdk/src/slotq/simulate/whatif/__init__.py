@@ -10,13 +10,14 @@ answer      the answer as JSON and in words
 """
 
 from slotq.simulate.whatif.answer import WhatIfView
-from slotq.simulate.whatif.changes import NewJob, WhatIfChange, changed
+from slotq.simulate.whatif.changes import MoreSlots, NewJob, WhatIfChange, changed
 from slotq.simulate.whatif.comparison import compared
 from slotq.simulate.whatif.forecast import forecast
 from slotq.simulate.whatif.forecast_input import ForecastInput
 
 __all__ = [
     "ForecastInput",
+    "MoreSlots",
     "NewJob",
     "WhatIfChange",
     "WhatIfView",

@@ -30,6 +30,7 @@ _KINDS: dict[str, Event] = {
     "start": "start",
     "evict": "evict",
     "yield": "evict",
+    "suspend": "evict",
     "complete": "complete",
     "fail": "fail",
     "cancel": "cancel",
