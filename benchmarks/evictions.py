@@ -49,7 +49,7 @@ def measure() -> Mapping[str, Figures]:
 
 def world(seed: int, min_runtime: int | str) -> dict[str, Any]:
     """A world as a scenario's document."""
-    rolls = random.Random(f"evictions/{seed}")  # noqa: S311  # A world, no secret. # nosec B311
+    rolls = random.Random(f"evictions/{seed}")  # A world, no secret. # nosec B311
     capacity, names = rolls.choice([8, 12, 16]), ["a", "b", "c"]
     jobs = [
         {
