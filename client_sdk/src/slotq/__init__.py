@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from slotq.output.plain_table import print_queue_state
     from slotq.session.install import install
     from slotq.session.installed_sdk import QueueTrainingJobSession
-    from slotq.session.other_calls import direct
+    from slotq.session.answers.other_calls import direct
     from slotq.sweeps.space import choice, integer, log_uniform, uniform
     from slotq.sweeps.sweep import Sweep
 
@@ -68,7 +68,7 @@ _HOME = {
     "QueueClient": "slotq.client",
     "QueueTrainingJobSession": "slotq.session.installed_sdk",
     "QueuedJob": "slotq.jobs.job",
-    "direct": "slotq.session.other_calls",
+    "direct": "slotq.session.answers.other_calls",
     "gang": "slotq.groups.gathering",
     "Sweep": "slotq.sweeps.sweep",
     "choice": "slotq.sweeps.space",

@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from slotq.jobs.job_logs import LATE_READS, LogTail, failure_log
-from slotq.session.virtual_log_stream import VirtualLogs
+from slotq.session.answers.virtual_log_stream import VirtualLogs
 from slotq_core.names import LOG_GROUP
 from slotq_core.timestamps import iso
 from slotq_core.wire.views.jobs import AttemptView, JobView

@@ -21,7 +21,7 @@ from moto import mock_aws
 import slotq
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NotConfigured
 from slotq.session import hooks
-from slotq.session.describe import as_the_job, description
+from slotq.session.answers.describe import as_the_job, description
 from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import (
     FakeQueue,

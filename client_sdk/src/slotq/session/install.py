@@ -23,11 +23,11 @@ from slotq.jobs.foreign_names import QUICK, ForeignNames
 from slotq.jobs.notices import log, logged
 from slotq.jobs.submission import JobSettings
 from slotq.packaging import training_file
-from slotq.session.deletion import Deletion
+from slotq.session.answers.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
-from slotq.session.other_calls import Refusing
+from slotq.session.answers.other_calls import Refusing
 from slotq.session.training_calls import TrainingCalls
-from slotq.session.virtual_log_stream import VirtualLogs
+from slotq.session.answers.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery
 from slotq.transport.signed_http import Transport
 from slotq_core.names import PROJECT_TAG

@@ -41,7 +41,7 @@ from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.shared_clients import mark, passed_session, shared
 from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
-from slotq.session.virtual_log_stream import listener
+from slotq.session.answers.virtual_log_stream import listener
 from slotq.sweeps.of_estimators import Sweeping
 from slotq.transport import aws_session
 

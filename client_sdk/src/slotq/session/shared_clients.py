@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from slotq.session.hooks import Answer, Context, Params, TakenCall, take_over
 from slotq.session.install import Installation
-from slotq.session.other_calls import INSTEAD, QUEUED
+from slotq.session.answers.other_calls import INSTEAD, QUEUED
 from slotq.session.training_calls import KIND, last_to_answer
 
 STARTING = frozenset(f"sagemaker.{operation}" for operation in (QUEUED, *INSTEAD))

@@ -12,7 +12,7 @@ from typing import Any
 
 from slotq.jobs.foreign_names import is_listed
 from slotq.jobs.job_calls import JobCalls
-from slotq.session.describe import status_of, summary
+from slotq.session.answers.describe import status_of, summary
 from slotq.session.hooks import Answer, Context, Params
 from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
 from slotq_core.wire.views.jobs import JobView
