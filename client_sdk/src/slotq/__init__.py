@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from slotq.groups.gathering import gang
     from slotq.jobs.job import QueuedJob
     from slotq.output.plain_table import print_queue_state
+    from slotq.session.answers.other_calls import direct
     from slotq.session.install import install
     from slotq.session.installed_sdk import QueueTrainingJobSession
-    from slotq.session.answers.other_calls import direct
     from slotq.sweeps.space import choice, integer, log_uniform, uniform
     from slotq.sweeps.sweep import Sweep
 

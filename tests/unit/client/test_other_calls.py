@@ -15,8 +15,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 import slotq
-from slotq.session.hooks import take_over
 from slotq.session.answers.other_calls import INSTEAD, PASSED, PIPELINES, QUEUED, training_steps
+from slotq.session.hooks import take_over
 from tests.unit.client.fake_queue import FakeQueue, client_of
 
 JUDGED = {QUEUED, *INSTEAD, *PASSED}

@@ -8,5 +8,6 @@ hooks               botocore's event hooks
 training_calls      the operations, answered for jobs of the queue
 answers             what each call is answered with
 shared_clients      clients that SDK v3 keeps for the whole process
+other_sessions      copies of sessions, later default sessions, other processes
 relay               the same as an endpoint, for other programs
 """

@@ -33,8 +33,8 @@ from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.notices import Warned
 from slotq.jobs.submission import jsonable
 from slotq.session.answers.describe import arn_of, as_the_job, description, has_training_job
-from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.answers.list_training_jobs import TrainingJobListing
+from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
 

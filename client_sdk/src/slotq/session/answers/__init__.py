@@ -4,5 +4,7 @@ describe            DescribeTrainingJob
 list_training_jobs  ListTrainingJobs
 deletion            DeleteTrainingJob
 other_calls         other calls that start something: passed on, or refused
-virtual_log_stream  CloudWatch's log calls, across attempts
+log_calls           CloudWatch's calls about logs
+virtual_log_stream  a job's log over all attempts, as one stream
+log_positions       what a reader of it asks for, and the page that answers
 """

@@ -1,223 +1,251 @@
-"""The logs of a job over all its attempts, as CloudWatch's own calls read them.
+"""The log of one host of a job over all its attempts, read as one stream.
 
-Each attempt has its own log streams, named after its training job. For a job of the queue,
-DescribeLogStreams shows virtual streams instead, one for each host: `<job>/algo-1-slotq`. A virtual
-stream gives the lines of the first attempt, then those of the next. Between the attempts, the
-stream of the first host also reports the job's status: the place in the line and the reason, the
-cause of an eviction, the outcome. The lines of an attempt that its node printed follow its own.
+Each attempt has its own log streams, named after its training job. The virtual stream gives the
+lines of the first attempt, then those of the next. Between the attempts, the stream of the first
+host also reports the job's status: the place in the line and the reason, the cause of an eviction,
+the outcome. The lines of an attempt that its node printed follow its own.
 
-Nothing is stored here: the token of each page holds the reader's position.
+Readers go on in one of two ways. A token holds the reader's position; nothing is stored here. Other
+readers ask again from the time of the last event, and skip what they know. They find the same
+events each time: the lines, and a notice of each eviction.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-import time
 import zlib
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs.follow import ending, news_since, status_line
 from slotq.jobs.job_logs import LogSource, in_stream_of_node, may_be_on_node
-from slotq.jobs.notices import Output
-from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
-from slotq.session.training_calls import TrainingCalls
+from slotq.session.answers.log_positions import (
+    NODE,
+    NOTICE,
+    OWN,
+    PART_BEFORE,
+    LogPage,
+    LogQuery,
+    StreamPosition,
+)
 from slotq_core.names import LOG_GROUP
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import AttemptView, JobView
 
-listener: ContextVar[Callable[[str], object] | None] = ContextVar("slotq_log_lines", default=None)
-"""Receives each line that a reader in this thread gets; None: no receiver."""
-_OURS = "slotq: "
+STATUS = "slotq: "
 """The prefix of the lines that report a job's status."""
 _FIRST = "algo-1"
 """The host whose stream reports the job's status."""
-_STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
+_HOST = re.compile("algo-[0-9]+")
+Events = list[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StreamPosition:
-    """A reader's position in a virtual stream."""
+class RealStreams:
+    """CloudWatch's streams of training jobs. `client` returns boto3's client for `logs`."""
 
-    attempt: int = 1
-    """Number of the attempt being read, from 1."""
-    token: str = ""
-    """CloudWatch's token in the stream of that attempt."""
-    node_token: str = ""
-    """The same in the stream of the attempt's node."""
-    said: int = 0
-    """Checksum of the last status that the stream reported."""
-    evictions: int = 0
-    """Number of evictions reported so far."""
+    def __init__(self, client: Callable[[], Any]) -> None:
+        self._client = client
+        self._names: dict[tuple[str, str], str] = {}
 
-    def written(self) -> str:
-        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+    def source(self, attempt: AttemptView, host: str, part: str) -> LogSource | None:
+        """Where CloudWatch has the lines of one part of the attempt, if it has any."""
+        if attempt.running_since is None:
+            return None
+        own = self._name(attempt.training_job, host)
+        if part == OWN:
+            return None if own is None else LogSource(stream=own)
+        if host != _FIRST or not may_be_on_node(attempt, has_stream=own is not None):
+            return None
+        stream = self._name(attempt.node_training_job, host=_FIRST)
+        return None if stream is None else in_stream_of_node(stream, attempt)
 
-    @classmethod
-    def read(cls, token: str) -> StreamPosition:
-        """Parse a token from `written`. Raises InvalidRequest."""
+    def page(
+        self, source: LogSource, query: LogQuery, token: str, *, from_head: bool
+    ) -> Mapping[str, Any]:
+        where = {"nextToken": token} if token else {}
+        found: Mapping[str, Any] = self._client().get_log_events(
+            **query.at_aws(source), startFromHead=from_head, **where
+        )
+        return found
+
+    def beginning_with(self, job: JobView, hosts: Iterable[str]) -> list[str]:
+        """The names of the attempts' streams whose hosts begin so; a host's whole name is that host
+        alone."""
+        return [
+            stream
+            for attempt in job.attempts
+            for host in sorted(hosts)
+            for stream in self._found(
+                f"{attempt.training_job}/{host}{'-' if _HOST.fullmatch(host) else ''}"
+            )
+        ]
+
+    def _name(self, training_job: str, host: str) -> str | None:
+        key = training_job, host
+        if key not in self._names:
+            found = next(iter(self._found(f"{training_job}/{host}-")), None)
+            if found is None:
+                return None
+            self._names[key] = found
+        return self._names[key]
+
+    def _found(self, prefix: str) -> Iterator[str]:
+        asked = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": prefix}
         try:
-            return cls(**json.loads(base64.urlsafe_b64decode(token.encode())))
-        except (ValueError, TypeError):
-            raise InvalidRequest("The specified nextToken is invalid.", field="nextToken") from None
+            while True:
+                page = self._client().describe_log_streams(**asked)
+                yield from (stream["logStreamName"] for stream in page["logStreams"])
+                if not page.get("nextToken"):
+                    return
+                asked["nextToken"] = page["nextToken"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                raise
 
 
-class VirtualLogs:
-    """`client` returns boto3's client for `logs`; called when first needed."""
+class VirtualStream:
+    """What one call reads of the log of a job's host. `now`: the time (ms) of a status report."""
 
     def __init__(
-        self,
-        jobs: TrainingCalls,
-        client: Callable[[], Any],
-        *,
-        clock: Callable[[], float] = time.time,
+        self, job: JobView, host: str, query: LogQuery, *, streams: RealStreams, now: int
     ) -> None:
-        self._jobs, self._client, self._clock = jobs, client, clock
-        self._streams: dict[tuple[str, str], str] = {}
+        self._job, self._host, self._query = job, host, query
+        self._streams, self._now = streams, now
+        self._attempts = {attempt.number: attempt for attempt in job.attempts}
 
-    def calls(self) -> tuple[TakenCall, ...]:
-        return (
-            TakenCall(operation="logs.DescribeLogStreams", before=self._list),
-            TakenCall(operation="logs.GetLogEvents", before=self._read),
-        )
+    def page(self) -> LogPage:
+        """The page that the call asks for."""
+        at = self._query.at
+        if at is not None:
+            return self._before(at) if at.back else self._behind(at)
+        return self._behind(StreamPosition()) if self._query.from_head else self._last()
 
-    def _list(self, params: Params, _: Context) -> Callable[[], Answer] | None:
-        prefix = str(params.get("logStreamNamePrefix") or "")
-        if params.get("logGroupName") != LOG_GROUP or "/" not in prefix:
-            return None
-        job = self._jobs.known(prefix.partition("/")[0])
-        if job is None:
-            return None
-        created = from_iso(job.entry_time)
-        streams = [f"{job.name}/algo-{n}-slotq" for n in range(1, job.demand["slots"] + 1)]
-        answer = {
-            "logStreams": [
-                {"logStreamName": name, "creationTime": created}
-                for name in streams
-                if name.startswith(prefix)
-            ]
-        }
-        return lambda: answer
-
-    def _read(self, params: Params, _: Context) -> Callable[[], Answer] | None:
-        stream = _STREAM.fullmatch(str(params.get("logStreamName") or ""))
-        if stream is None or params.get("logGroupName") != LOG_GROUP:
-            return None
-        token = str(params.get("nextToken") or "")
-        return partial(self._page, stream["job"], stream["host"], token)
-
-    def _page(self, name: str, host: str, token: str) -> Answer:
-        """The page after `token`. The job's lines come before a report of its status."""
-        at = StreamPosition.read(token) if token else StreamPosition()
-        job = self._jobs.known(name)
-        if job is None:
-            raise NoSuchJob(f"the queue has no job '{name}'", field="logStreamName")
-        events, at = self._lines(job, host, at)
-        if not events and host == _FIRST:
-            events, at = self._status_line(job, at)
-        if (hear := listener.get()) is not None:
-            label = f"[{host}] " if job.demand["slots"] > 1 else ""
-            for event in events:
-                hear(_line(event["message"].rstrip("\n"), label))
-        written = at.written()
-        return {"events": events, "nextForwardToken": written, "nextBackwardToken": written}
-
-    def _lines(
-        self, job: JobView, host: str, at: StreamPosition
-    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
-        """The next lines of the current attempt, or, once it has no more, of the next one."""
-        attempts = {attempt.number: attempt for attempt in job.attempts}
-        while (attempt := attempts.get(at.attempt)) is not None:
-            before = at
-            events, at = self._real_page(attempt, host, at)
-            if events:
-                return events, at
-            if at != before:
+    def _behind(self, at: StreamPosition) -> LogPage:
+        """The next lines of the current attempt, or, once it has no more, of the next one. Lines
+        come before a report of the job's status."""
+        while (attempt := self._attempts.get(at.attempt)) is not None:
+            page = self._next_page(attempt, at)
+            if page.events:
+                return page
+            if page.behind != at:
+                at = page.behind
                 continue
-            if at.attempt + 1 not in attempts:
+            if at.attempt + 1 not in self._attempts:
                 break
             at = replace(at, attempt=at.attempt + 1, token="", node_token="")  # pages' # nosec B106
-            evictions = sum(
-                earlier.outcome == "evicted" for earlier in job.attempts[: at.attempt - 1]
-            )
-            if host == _FIRST and evictions > at.evictions:
-                line = f"attempt {attempt.number} was {ending(attempt)}"
-                return [self._event(job, line)], replace(at, evictions=evictions)
-        return [], at
+            evictions = self._evictions_before(at.attempt)
+            notice = self._notice(at.attempt) if evictions > at.evictions else []
+            if notice:
+                before = StreamPosition(attempt=at.attempt - 1, back=NODE)
+                behind = replace(at, evictions=evictions)
+                return LogPage(events=notice, before=before, behind=behind)
+        events, behind = self._status(at)
+        before = StreamPosition(attempt=at.attempt, back=NODE)
+        return LogPage(events=events, before=before, behind=behind)
 
-    def _real_page(
-        self, attempt: AttemptView, host: str, at: StreamPosition
-    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
+    def _next_page(self, attempt: AttemptView, at: StreamPosition) -> LogPage:
         """The next lines of the attempt, from its own stream, then from its node's."""
-        if attempt.running_since is None:
-            return [], at
-        with untouched():
-            try:
-                stream = self._real_stream(attempt.training_job, host)
-                if stream is not None:
-                    page = self._read_page(LogSource(stream=stream), at.token)
-                    if page["events"] or page["nextForwardToken"] != at.token:
-                        return page["events"], replace(at, token=page["nextForwardToken"])
-                if host == _FIRST and may_be_on_node(attempt, has_stream=stream is not None):
-                    return self._page_on_node(attempt, at)
-            except ClientError as error:
-                if error.response["Error"]["Code"] != "ResourceNotFoundException":
-                    raise
-        return [], at
+        for part, key in ((OWN, "token"), (NODE, "node_token")):
+            source = self._streams.source(attempt, self._host, part)
+            if source is None:
+                continue
+            token = getattr(at, key)
+            page = self._streams.page(source, self._query, token, from_head=True)
+            events, forward = source.events(page), page["nextForwardToken"]
+            is_past = part == NODE and not events and source.is_past(page)
+            if not is_past and (events or forward != token):
+                back = page["nextBackwardToken"]
+                return LogPage(
+                    events=[*events],
+                    before=StreamPosition(attempt=attempt.number, back=part, token=back),
+                    behind=replace(at, **{key: forward}),
+                )
+        before = StreamPosition(attempt=attempt.number, back=NODE)
+        return LogPage(events=[], before=before, behind=at)
 
-    def _page_on_node(
-        self, attempt: AttemptView, at: StreamPosition
-    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
-        stream = self._real_stream(attempt.node_training_job, host=_FIRST)
-        if stream is None:
-            return [], at
-        source = in_stream_of_node(stream, attempt)
-        page = self._read_page(source, at.node_token)
-        events = source.events(page)
-        if not events and source.is_past(page):
-            return [], at
-        return [*events], replace(at, node_token=page["nextForwardToken"])
-
-    def _read_page(self, source: LogSource, token: str) -> Mapping[str, Any]:
-        where = {"nextToken": token} if token else {}
-        page: Mapping[str, Any] = self._client().get_log_events(
-            **source.place, startFromHead=True, **where
+    def _last(self) -> LogPage:
+        """The last lines; where there are none, the report of the job's status."""
+        last = len(self._job.attempts)
+        if not last:
+            return self._behind(StreamPosition())
+        page = self._before(StreamPosition(attempt=last, back=NODE))
+        behind = StreamPosition(
+            attempt=last,
+            token=self._end(last, OWN),
+            node_token=self._end(last, NODE),
+            evictions=self._evictions_before(last),
         )
-        return page
+        if not page.events:
+            events, behind = self._status(behind)
+            page = replace(page, events=events)
+        return replace(page, behind=behind)
 
-    def _real_stream(self, training_job: str, host: str) -> str | None:
-        key = training_job, host
-        if key not in self._streams:
-            found = self._client().describe_log_streams(
-                logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/{host}-"
-            )["logStreams"]
-            if not found:
-                return None
-            self._streams[key] = found[0]["logStreamName"]
-        return self._streams[key]
+    def _before(self, at: StreamPosition) -> LogPage:
+        """The lines before a position, back through the attempts."""
+        while (attempt := self._attempts.get(at.attempt)) is not None:
+            if at.back == NOTICE:
+                notice, number = self._notice(at.attempt), at.attempt
+                at = StreamPosition(attempt=number - 1, back=NODE)
+                if notice:
+                    behind = StreamPosition(
+                        attempt=number, evictions=self._evictions_before(number)
+                    )
+                    return LogPage(events=notice, before=at, behind=behind)
+                continue
+            source = self._streams.source(attempt, self._host, at.back)
+            if source is not None:
+                page = self._streams.page(source, self._query, at.token, from_head=False)
+                before = replace(at, token=page["nextBackwardToken"])
+                if events := source.events(page):
+                    behind = self._behind_part(at, page["nextForwardToken"])
+                    return LogPage(events=[*events], before=before, behind=behind)
+                if before != at:
+                    at = before
+                    continue
+            at = replace(at, back=PART_BEFORE[at.back], token="")  # a page's # nosec B106
+        begin = StreamPosition(attempt=0, back=NODE)
+        return LogPage(events=[], before=begin, behind=StreamPosition())
 
-    def _status_line(
-        self, job: JobView, at: StreamPosition
-    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
-        now = zlib.crc32(status_line(job).encode())
-        if now == at.said:
+    def _behind_part(self, at: StreamPosition, forward: str) -> StreamPosition:
+        """The position behind a page of the part that `at` names."""
+        behind = StreamPosition(attempt=at.attempt, evictions=self._evictions_before(at.attempt))
+        if at.back == OWN:
+            return replace(behind, token=forward)
+        return replace(behind, token=self._end(at.attempt, OWN), node_token=forward)
+
+    def _end(self, number: int, part: str) -> str:
+        """CloudWatch's token at the end of one part of an attempt; empty: it has no such part."""
+        source = self._streams.source(self._attempts[number], self._host, part)
+        if source is None:
+            return ""
+        page = self._streams.page(source, self._query, "", from_head=False)
+        return str(page["nextForwardToken"])
+
+    def _evictions_before(self, number: int) -> int:
+        return sum(attempt.outcome == "evicted" for attempt in self._job.attempts[: number - 1])
+
+    def _notice(self, number: int) -> Events:
+        """What stands between an attempt that was evicted and the one of this number. The moment is
+        that of the later one's admission: after all lines of the one before, and the same in each
+        answer."""
+        last, moment = self._attempts.get(number - 1), from_iso(self._attempts[number].admitted_at)
+        if self._host != _FIRST or last is None or last.outcome != "evicted":
+            return []
+        if not self._query.includes(moment):
+            return []
+        return [self._event(f"attempt {last.number} was {ending(last)}", moment)]
+
+    def _status(self, at: StreamPosition) -> tuple[Events, StreamPosition]:
+        """The report of the job's status, if it has changed since the last one."""
+        now = zlib.crc32(status_line(self._job).encode())
+        if self._host != _FIRST or self._query.by_time or now == at.said:
             return [], at
-        event = self._event(job, news_since(at.evictions, job))
-        return [event], replace(at, said=now, evictions=job.evictions)
+        event = self._event(news_since(at.evictions, self._job), self._now)
+        return [event], replace(at, said=now, evictions=self._job.evictions)
 
-    def _event(self, job: JobView, line: str) -> Mapping[str, Any]:
-        moment = int(1000 * self._clock())
-        message = f"{_OURS}{job.name}: {line}"
+    def _event(self, line: str, moment: int) -> Mapping[str, Any]:
+        message = f"{STATUS}{self._job.name}: {line}"
         return {"timestamp": moment, "ingestionTime": moment, "message": message}
-
-
-def _line(message: str, label: str) -> str:
-    return message if message.startswith(_OURS) else Output(f"{label}{message}")
