@@ -73,6 +73,7 @@ def report_spawned_processes(say: Callable[[str], object]) -> None:
     def prepare_and_report(name: str) -> dict[str, Any]:
         if unsaid:
             unsaid.pop()(SPAWNED)
-        return prepare(name)
+        data: dict[str, Any] = prepare(name)
+        return data
 
     multiprocessing.spawn.get_preparation_data = prepare_and_report

@@ -93,7 +93,9 @@ class TrainingCalls:
         """Reports the warnings of jobs, each once."""
 
     def calls(self) -> tuple[TakenCall, ...]:
-        listing = TrainingJobListing(self._queue.jobs)
+        listing = TrainingJobListing(
+            self._queue.jobs, self.known, forgotten=self._forgotten.__contains__, say=self.say
+        )
         return (
             TakenCall(operation="sagemaker.CreateTrainingJob", before=self._create),
             TakenCall(

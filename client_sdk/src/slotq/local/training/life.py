@@ -110,7 +110,7 @@ class Life:
             self._provision(job)
         elif job.interrupted_at is not None and job.interrupted_at <= now:
             self._interrupt(job)
-        elif job.secondary == "Pending" and job.has_plan:
+        elif job.secondary == "Pending" and job.plan:
             self._end(job, "Failed", "Failed", reason=INSUFFICIENT)
         elif job.secondary == "Pending":
             self._begin_stop(job, as_="Stopped")

@@ -308,7 +308,12 @@ def _is_listed(job: TrainingJob, request: Mapping[str, Any]) -> bool:
         "CreationTime": to_datetime(job.created_at),
         "LastModifiedTime": to_datetime(job.modified_at),
     }
-    return is_listed(job.name, times, request)
+    warm, plan = request.get("WarmPoolStatusEquals"), request.get("TrainingPlanArnEquals")
+    return (
+        is_listed(job.name, times, request)
+        and warm in {None, job.warm_status}
+        and plan in {None, job.plan}
+    )
 
 
 def _decode(token: str) -> str:

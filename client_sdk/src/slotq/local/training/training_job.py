@@ -123,8 +123,9 @@ class TrainingJob:
         return count
 
     @property
-    def has_plan(self) -> bool:
-        return bool(self.request["ResourceConfig"].get("TrainingPlanArn"))
+    def plan(self) -> str:
+        """The ARN of its training plan; empty: none."""
+        return str(self.request["ResourceConfig"].get("TrainingPlanArn") or "")
 
     @property
     def is_spot(self) -> bool:
@@ -165,7 +166,7 @@ class TrainingJob:
         """The time at which the wait for instances becomes too long."""
         condition = self.request.get("StoppingCondition") or {}
         longest = condition.get(
-            "MaxPendingTimeInSeconds", _LONGEST_IN_A_PLAN if self.has_plan else None
+            "MaxPendingTimeInSeconds", _LONGEST_IN_A_PLAN if self.plan else None
         )
         return None if longest is None else self.created_at + 1000 * int(longest)
 
@@ -215,8 +216,13 @@ class TrainingJob:
         }
         return shown | self._times() | self._failure() | self._metrics() | self._warm_pool()
 
+    @property
+    def warm_status(self) -> str:
+        """The status of its warm pool, in SageMaker's words; empty: it has none."""
+        return "InUse" if self.keep_alive and not self.ended else self.warm
+
     def _warm_pool(self) -> dict[str, Any]:
-        status = "InUse" if self.keep_alive and not self.ended else self.warm
+        status = self.warm_status
         if not status:
             return {}
         shown: dict[str, Any] = {"Status": status}
@@ -267,6 +273,8 @@ class TrainingJob:
         }
         if self.ended_at is not None:
             shown["TrainingEndTime"] = to_datetime(self.ended_at)
+        if self.plan:
+            shown["TrainingPlanArn"] = self.plan
         return shown | self._warm_pool()
 
     def event(self, *, account: str, region: str) -> dict[str, Any]:
