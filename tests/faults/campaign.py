@@ -22,6 +22,8 @@ from tests.faults import (
     mutants,
     node_mutants,
     nodes,
+    plan_mutants,
+    reservation_mutants,
     warm_mutants,
     world,
 )
@@ -43,6 +45,8 @@ MUTANTS = (
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
+    *plan_mutants.MUTANTS,
+    *reservation_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

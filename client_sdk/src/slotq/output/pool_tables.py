@@ -15,6 +15,7 @@ from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import CapacityKind, PoolState
 from slotq_core.model.reasons import units
+from slotq_core.timestamps import from_iso, zoned
 from slotq_core.wire.pool_definition import contents_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
         FailedNodesView,
         HoursView,
         MissingRightView,
+        PlanView,
         PoolSettingsView,
         PoolView,
+        ReservationsView,
     )
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
@@ -39,10 +42,11 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     shown = [*pools]
     asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
     warm = (">WARM",) if any(pool.warm for pool in shown) else ()
+    starts = (">START",) if any(pool.health.start_seconds for pool in shown) else ()
     counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
     table = columns(
-        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *asks, "HEALTH",
-        leaves=("SUSPEND GRACE", "FOREIGN", "USABLE", "INSTANCE TYPE"),
+        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *starts, *asks, "HEALTH",
+        leaves=("SUSPEND GRACE", "START", "FOREIGN", "USABLE", "INSTANCE TYPE"),
     )  # fmt: skip
     for pool in shown:
         table.add_row(
@@ -54,6 +58,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
             *((warm_slots(pool),) if warm else ()),
+            *((_start(pool),) if starts else ()),
             *((_grace(pool.settings.suspend_grace),) if asks else ()),
             health(pool),
         )
@@ -78,6 +83,25 @@ def warm_slots(pool: PoolView) -> str:
     return ", ".join((idle, *(f"{count} {state}" for state, count in sorted(counts.items()))))
 
 
+def _start(pool: PoolView) -> str:
+    """How long a start takes in the pool, if that is known."""
+    took = pool.health.start_seconds
+    return "" if took is None else f"{took:.0f} s"
+
+
+def start_times(pool: PoolView) -> str:
+    """How long the last starts took, and until when."""
+    health = pool.health
+    if health.start_seconds is None or health.slow_start_seconds is None:
+        return "not known yet"
+    of = f"the last {len(health.starts)}" if len(health.starts) > 1 else "the only one"
+    at = f", at {moment(health.started_at)}" if health.started_at else ""
+    return (
+        f"{health.start_seconds:.0f} s on average, {health.slow_start_seconds:.0f} s at most for "
+        f"95 % ({of}{at})"
+    )
+
+
 def _grace(seconds: int) -> str:
     return f"{seconds} s" if seconds else "none"
 
@@ -97,7 +121,9 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
         *((("warm", warm_slots(pool)),) if pool.warm else ()),
+        *((("training plan", plan(pool.health.plan)),) if pool.health.plan else ()),
         ("health", health(pool)),
+        ("a start takes", start_times(pool)),
         ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
     ):
@@ -111,8 +137,14 @@ def health(pool: PoolView) -> str:
     drained = pool.settings.state == PoolState.DRAINED
     if pool.hours is not None and not drained:
         said.append(hours(pool.hours, pool.capacity["slots"]))
+    if pool.reserved and not drained:
+        said.append(f"reserved: {', '.join(reserved(pool))}")
     offered = pool.hours.slots if pool.hours else pool.capacity["slots"]
-    if not drained and pool.size["slots"] + pool.foreign["slots"] < offered:
+    unhealthy = min(offered, health.plan.unhealthy) if health.plan else 0
+    if unhealthy:
+        are = "is" if unhealthy == 1 else "are"
+        said.append(f"{units(unhealthy, 'instances')} of its training plan {are} unhealthy")
+    if not drained and pool.size["slots"] + pool.foreign["slots"] + unhealthy < offered:
         until = f" until {moment(health.learned_until)}" if health.learned_until else ""
         said.append(f"the account allows {health.learned}{until}")
     if health.errors:
@@ -126,8 +158,31 @@ def health(pool: PoolView) -> str:
     return "; ".join(said) or "ok"
 
 
+def reservations_table(view: ReservationsView) -> RenderableType:
+    """The reservations, one line each, in the time of their zones."""
+    table = columns("POOL", "PROJECT", ">SLOTS", "FROM", "TO", "STATE", leaves=("STATE",))
+    for found in view.reservations:
+        begins, ends = (zoned(from_iso(at), found.zone) for at in (found.begins, found.ends))
+        state = "in force" if found.in_force else "to come"
+        table.add_row(found.pool, found.project, str(found.slots), begins, ends, state)
+    return table if table.row_count else Text("no reservations")
+
+
+def reserved(pool: PoolView) -> list[str]:
+    """What is reserved now, and what comes next: `2 slots for team-a until 08:00 UTC, 2 Dec`."""
+    in_force = [found for found in pool.reserved if found.in_force]
+    to_come = [found for found in pool.reserved if not found.in_force][:1]
+    return [
+        f"{units(found.slots, 'slots')} for {found.project} {word} {found.moment}"
+        for word, every in (("until", in_force), ("from", to_come))
+        for found in every
+    ]
+
+
 def hours(now: HoursView, slots: int) -> str:
     """What a pool's hours say: `open until 08:00 Europe/Berlin, 28 Nov`. `slots`: all of them."""
+    if now.why:
+        return now.why
     if not now.slots:
         return f"opens at {now.moment}" if now.moment else "closed"
     offers = "open" if now.slots >= slots else f"offers {units(now.slots, 'slots')}"
@@ -135,6 +190,18 @@ def hours(now: HoursView, slots: int) -> str:
         return offers
     after = "" if now.then == 0 else f", then {units(now.then, 'slots')}"
     return f"{offers} until {now.moment}{after}"
+
+
+def plan(shown: PlanView) -> str:
+    """The status of a training plan, and its windows: `june is active, 3 of 4 instances in use;
+    2026-12-03 08:00 to 2026-12-10 08:00: 4 instances`."""
+    name, used = shown.arn.rpartition("/")[2], f"{shown.in_use} of {shown.total} instances"
+    state = shown.status.replace("_", " ")
+    windows = [
+        f"{moment(window.begins)} to {moment(window.ends)}: {units(window.slots, 'instances')}"
+        for window in shown.windows
+    ]
+    return "; ".join((f"{name} is {state}, {used} in use", *windows))
 
 
 def _missing(right: MissingRightView) -> str:
@@ -249,6 +316,8 @@ def setting(value: object) -> str:
             return _amounts(value) or "none"
         case dict():
             return ", ".join(f"{key} {setting(own)}" for key, own in value.items() if own) or "none"
+        case list() if any(isinstance(own, dict) for own in value):
+            return "; ".join(map(setting, value))
         case list():
             return " ".join(map(str, value)) or "none"
     return str(value)

@@ -6,7 +6,7 @@ This module decides nothing, so its record and the policy's can be compared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
+from slotq.local.training.training_plans import TrainingPlan, Window
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
@@ -239,7 +240,7 @@ class _Fates(Knobs):
         self, fails: Callable[[str], Ending | None], spot: Callable[[str, int], SpotTurn]
     ) -> None:
         """`spot`: how a training job gets spot instances for the nth time, from 0."""
-        super().__init__()
+        super().__init__(plan_end_seconds=0.001)  # The queue comes first: it knows the moment.
         self._fails, self._spot = fails, spot
         self._turns = Counter[str]()
         """How often each training job has got spot instances."""
@@ -297,11 +298,13 @@ class _Live:
         self._store = store
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
-        start_times = scenario.node_start_times()
+        plan_types = {pool.plan_arn: pool.instance_type for pool in self._pools.values()}
         self._training = SageMakerTraining(
             queue="simulation",
             clock=self._clock,
-            make_client=lambda: _Client(self._plane, start_times, self._release_time),
+            make_client=lambda: _Client(
+                self._plane, self._start_time, self._release_time, plan_types
+            ),
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -314,6 +317,10 @@ class _Live:
             new_token=lambda: "0" * 64,  # a node's, and nobody else is there # nosec B106
         )
         self._configure()
+        for pool in self._pools.values():
+            if pool.health.starts:
+                known = store.health.get(pool.name)
+                store.health.set(pool.name, replace(known, starts=pool.health.starts))
         self._keep_groups()
 
     def run(self) -> Record:
@@ -335,6 +342,16 @@ class _Live:
             self.record.end = max(self.record.end, now)
         self._answer("end", self.record.end)
         return self.record
+
+    def _start_time(self, request: Request) -> int:
+        """How long the start of this training job takes (ms)."""
+        if (node := node_of(request)) is not None:
+            return self._scenario.node_start_times()[node[0]]
+        owner = self._store.jobs.owner_of(str(request["TrainingJobName"])) or ""
+        times, job = self._scenario.start_times(), self._store.jobs.get(owner)
+        assert job is not None
+        ran_before = self._specs[job.name].running_since is not None and job.attempts == 1
+        return 0 if ran_before else max(times.get(pool, 0) for pool, _ in job.holds)
 
     def _release_time(self, training_job: str) -> int:
         """How long it takes until the instances of this training job are gone (ms)."""
@@ -358,10 +375,12 @@ class _Live:
             self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
 
     def _configure(self) -> None:
+        self._plane.set_plans(_plans(self._pools.values()))
         document = written(_settings(self._scenario, self._pools.values()))
         self._manager.configuration.apply(read(document), by="scenario")
         for pool in self._pools.values():
-            self._store.health.set_foreign(pool.name, pool.foreign)
+            if not pool.plan_arn:  # Else its plan says so.
+                self._store.health.set_foreign(pool.name, pool.foreign)
 
     def _next(self) -> int | None:
         moments = (self._agenda.next_at(), self._plane.next_due())
@@ -490,29 +509,35 @@ class _Live:
 
 
 class _Client(PlaneClient):
-    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has. A
-    node's start takes its time, a job's none."""
+    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has."""
 
     def __init__(
         self,
         plane: Plane,
-        start_times: Mapping[str, int],
+        start_time: Callable[[Request], int],
         release_time: Callable[[str], int],
+        plan_types: Mapping[str, str],
     ) -> None:
-        """`start_times`: of a node (ms), by pool. `release_time`: of the instances of a training
-        job (ms)."""
+        """`start_time`: of the training job that a request creates (ms). `release_time`: of the
+        instances of a training job (ms). `plan_types`: the instance type by training plan."""
         super().__init__(plane)
+        self._plan_types = plan_types
         self._release_time = release_time
-        self._knobs, self._start_times = plane.knobs, start_times
+        self._knobs, self._start_time = plane.knobs, start_time
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
-        node = node_of(request)
-        self._knobs.start_seconds = self._start_times[node[0]] / 1000 if node else 0
+        self._knobs.start_seconds = self._start_time(request) / 1000
         resources = request["ResourceConfig"]
         for place in (resources, *resources.get("InstanceGroups", ())):
-            if place.get("InstanceType") == INSTANCE_TYPE:
-                place["InstanceType"] = "ml.m5.large"
+            if "InstanceType" in place:
+                place["InstanceType"] = _known(place["InstanceType"])
         return super().create_training_job(**request)
+
+    def describe_training_plan(self, **request: Any) -> dict[str, Any]:
+        said = super().describe_training_plan(**request)
+        for part in said["ReservedCapacitySummaries"]:
+            part["InstanceType"] = self._plan_types[said["TrainingPlanArn"]]
+        return said
 
     def update_training_job(self, **request: Any) -> dict[str, Any]:
         self._knobs.release_seconds = self._release_time(request["TrainingJobName"]) / 1000
@@ -531,6 +556,28 @@ def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
         limits=NO_LIMITS,
         sharing=replace(scenario.shared, projects=projects, unchecked=frozenset(Subscription)),
     )
+
+
+def _plans(pools: Iterable[Pool]) -> Iterator[TrainingPlan]:
+    """The training plans that the account has."""
+    for pool in pools:
+        facts = pool.health.plan
+        if facts is not None and facts.windows:
+            yield TrainingPlan(
+                name=pool.plan_arn.rpartition("/")[2],
+                instance_type=_known(pool.instance_type),
+                windows=tuple(
+                    Window(begins=window.begins, ends=window.ends, instances=window.slots)
+                    for window in facts.windows
+                ),
+                unhealthy=facts.unhealthy,
+                used_elsewhere=pool.foreign.slots,
+            )
+
+
+def _known(instance_type: str) -> str:
+    """An instance type that SageMaker has, in place of one that it has not."""
+    return "ml.m5.large" if instance_type == INSTANCE_TYPE else instance_type
 
 
 def _request(spec: JobSpec) -> Request:

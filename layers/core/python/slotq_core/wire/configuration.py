@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
@@ -12,7 +12,7 @@ from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolSt
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
-from slotq_core.wire.document.values import Windows
+from slotq_core.wire.document.values import Reservations, Windows
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
 from slotq_core.wire.nodes.node_rules import (
@@ -28,6 +28,7 @@ from slotq_core.wire.pool_definition import (
     DURATIONS,
     FORGET_LIMIT,
     GRACE,
+    LONGEST_PLAN,
     MOST_SLOTS,
     SETTINGS,
     longest,
@@ -64,6 +65,12 @@ Grace = Annotated[
     ),
 ]
 """Seconds, or a switch."""
+
+
+MinRuntime = (
+    Annotated[int, Field(ge=0, le=longest("min_runtime"), strict=True)] | Literal["auto"] | None
+)
+"""Seconds, or `auto`."""
 
 
 class VpcBody(BaseModel):
@@ -104,12 +111,16 @@ class PoolBody(BaseModel):
     """Below the slots in use, nothing is stopped, and nothing starts until use has fallen."""
     instance_type: str = ""
     reserve_after: int | None = _seconds("reserve_after")
-    min_runtime: int | None = _seconds("min_runtime")
+    min_runtime: MinRuntime = None
+    """Seconds, or `auto`: as long as a start takes in the pool, at most 10 minutes."""
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
-    """How the instances are bought: `on_demand`, or `spot`, by managed spot training."""
+    """How the instances are bought: `on_demand`, `spot`, by managed spot training, or `plan`, by a
+    training plan."""
+    plan_arn: str | None = Field(default=None, max_length=LONGEST_PLAN)
+    """The training plan of a pool whose `capacity_kind` is plan; null: none."""
     spot_wait: int | None = _seconds("spot_wait")
     keep_warm: int | None = _seconds("keep_warm")
     suspend_grace: Grace = Field(default=None, ge=0, le=longest("suspend_grace"), strict=True)
@@ -138,6 +149,9 @@ class PoolBody(BaseModel):
     windows: Windows = ()
     """When the pool is open, such as `mon-fri 20:00-08:00 Europe/Berlin`; empty: always. All of
     them."""
+    reservations: Reservations = ()
+    """Slots that are set aside for projects, such as `{project: team-a, slots: 4, begins:
+    "2026-12-01 20:00", ends: "2026-12-02 08:00", zone: Europe/Berlin}`. All of them."""
     forget_limit: bool = Field(default=False, strict=True)
     """Forget the results of SageMaker's refusals: a smaller limit of the account, and the back-off.
     Setting `slots` does so too."""

@@ -4,7 +4,7 @@ The template's parameter, the emulator's command line and the API all use this d
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
 take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
-GRACE, and false or "off".
+GRACE, and false or "off". `min_runtime` may also be "auto", which is the default of a new pool.
 
 Nobody has to declare what instances contain (`contents_of`). A pool may, if its number is the right
 one. Another is refused when it is set; pools from before this rule keep theirs until then.
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import CapacityKind, Pool
+from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
 
@@ -47,6 +48,9 @@ NAME_RULE = (
 CLASS_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 """A priority class's name. It begins with a letter, so it is no number."""
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
+LONGEST_PLAN = 2_048
+"""The most characters of a training plan's ARN: SageMaker's limit."""
+PLAN_ARN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 _AMOUNT = re.compile(r"(?P<number>[0-9]{1,9})((?P<unit>[KMGT])(i|iB)?)?")
@@ -62,6 +66,10 @@ SWITCHES: Mapping[str, bool] = {
     name: field.default for name, field in _FIELDS.items() if isinstance(field.default, bool)
 }
 """Settings that are true or false, each with its default."""
+AUTOMATIC = "auto"
+"""The word for AUTO."""
+MAY_BE_AUTO = frozenset(name for name in DURATIONS if _FIELDS[name].metadata.get("auto"))
+"""Durations that may be AUTO."""
 CHOICES: Mapping[str, StrEnum] = {
     name: field.default for name, field in _FIELDS.items() if isinstance(field.default, StrEnum)
 }
@@ -70,7 +78,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 """The words for a `suspend_grace`, in seconds."""
 SETTINGS = (
     "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
-    "windows",
+    "windows", "plan_arn", "reservations",
 )  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -88,6 +96,16 @@ NO_NODES_WITH_HOURS = (
 )
 NO_SPOT_WARM = "SageMaker keeps no spot instances warm: leave out keep_warm, or capacity_kind"
 NO_NODES_WARM = "a pool with nodes keeps its instances by nodes.keep: leave out keep_warm, or nodes"
+NO_PLAN_NODES = (
+    "a pool of a training plan has no nodes, because a node's jobs would all end with the plan's "
+    "window: leave out nodes, or capacity_kind"
+)
+NO_PLAN_WARM = (
+    "the instances of a training plan are paid for anyway: leave out keep_warm, or capacity_kind"
+)
+NO_PLAN_HOURS = "a pool of a training plan has the plan's windows: leave out windows, or plan_arn"
+NEEDS_PLAN = "capacity_kind plan needs the plan: give plan_arn"
+NO_PLAN = "only capacity_kind plan has a plan_arn: set capacity_kind to plan, or leave out plan_arn"
 LONG_WARM = 3_600_000
 """The longest time (ms) that SageMaker's guide names for warm instances; its API takes more."""
 
@@ -98,7 +116,40 @@ def warm_clash(pool: Pool | None) -> str:
         return ""
     if pool.capacity_kind is CapacityKind.SPOT:
         return NO_SPOT_WARM
+    if pool.capacity_kind is CapacityKind.PLAN:
+        return NO_PLAN_WARM
     return NO_NODES_WARM if pool.nodes is not None else ""
+
+
+class PlanClash(NamedTuple):
+    """What does not go with a pool's training plan."""
+
+    setting: str
+    said: str
+
+
+class Bought(Protocol):
+    """The fields that `plan_clash` reads, of a pool or of its section in a document."""
+
+    @property
+    def capacity_kind(self) -> CapacityKind: ...
+    @property
+    def plan_arn(self) -> str: ...
+    @property
+    def windows(self) -> tuple[str, ...]: ...
+    @property
+    def nodes(self) -> object: ...
+
+
+def plan_clash(pool: Bought) -> PlanClash | None:
+    """What of the pool's settings does not go with its training plan, or with none."""
+    if pool.capacity_kind is not CapacityKind.PLAN:
+        return PlanClash("plan_arn", NO_PLAN) if pool.plan_arn else None
+    if not pool.plan_arn:
+        return PlanClash("plan_arn", NEEDS_PLAN)
+    if pool.windows:
+        return PlanClash("windows", NO_PLAN_HOURS)
+    return PlanClash("nodes", NO_PLAN_NODES) if pool.nodes is not None else None
 
 
 SPELLINGS = {"num_gpus": "gpus"}
@@ -142,7 +193,10 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
-    wanted = {**(settings_of(before) if before else {}), **settings}
+    defaults = settings_of(before) if before else dict.fromkeys(MAY_BE_AUTO, AUTOMATIC)
+    wanted = {**defaults, **settings}
+    if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
+        wanted["plan_arn"] = ""  # Another kind takes the plan away.
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
     values: dict[str, Any] = {**durations}
     values |= {
@@ -154,6 +208,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
         "windows": _windows(name, wanted.get("windows")),
+        "plan_arn": _plan(name, wanted),
+        "reservations": _reservations(name, wanted.get("reservations")),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
     pool = _with_nodes(pool, settings, before)
@@ -163,6 +219,10 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if pool.nodes is not None and pool.windows:
         wrong = "nodes" if settings.get("nodes") else "windows"
         raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
+    if differs := plan_clash(pool):
+        raise InvalidRequest(f"pool '{name}': {differs.said}", field=differs.setting)
+    if pool.reservations:
+        _check_reservations(pool)
     if clash := warm_clash(pool):
         other = "nodes" if pool.nodes is not None else "capacity_kind"
         wrong = "keep_warm" if settings.get("keep_warm") is not None else other
@@ -176,6 +236,38 @@ def _windows(pool: str, value: object) -> tuple[str, ...]:
     from slotq_core.wire.capacity.opening_hours import defined  # Few pools have hours.
 
     return defined(pool, value)
+
+
+def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
+    value = wanted.get("plan_arn") or ""
+    if value and not (
+        isinstance(value, str) and len(value) <= LONGEST_PLAN and PLAN_ARN.fullmatch(value)
+    ):
+        raise _wrong(
+            pool,
+            "plan_arn",
+            "the ARN of a training plan, such as "
+            "arn:aws:sagemaker:us-east-1:123456789012:training-plan/NAME",
+            value,
+        )
+    return str(value)
+
+
+def _reservations(pool: str, value: object) -> tuple[Reservation, ...]:
+    if not value:
+        return ()
+    from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+    return defined(pool, value)
+
+
+def _check_reservations(pool: Pool) -> None:
+    """Raises InvalidRequest for reservations that the pool cannot have."""
+    from slotq_core.wire.capacity.reservations import NO_NODES, check_fits
+
+    if pool.nodes is not None:
+        raise InvalidRequest(f"pool '{pool.name}': {NO_NODES}", field="reservations")
+    check_fits(pool.name, pool.reservations, pool.capacity.slots)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
@@ -205,7 +297,7 @@ def gpus_in(pool: Pool) -> int:
 
 
 class Described(Protocol):
-    """The fields that `clashes` reads, of a pool of a queue or of a scenario."""
+    """The fields that `check_together` reads, of a pool of a queue or of a scenario."""
 
     @property
     def name(self) -> str: ...
@@ -213,6 +305,8 @@ class Described(Protocol):
     def capacity(self) -> Demand: ...
     @property
     def properties(self) -> Demand: ...
+    @property
+    def plan_arn(self) -> str: ...
 
 
 class Clash(NamedTuple):
@@ -243,9 +337,22 @@ def clashes(pools: Iterable[Described]) -> Iterator[Clash]:
 
 
 def check_together(pools: Iterable[Described]) -> None:
-    """Raises InvalidRequest if a name has two meanings in the pools of one queue."""
-    for clash in clashes(pools):
+    """Raises InvalidRequest if a name has two meanings in the pools of one queue, or if two pools
+    have one training plan."""
+    every = list(pools)
+    for clash in clashes(every):
         raise InvalidRequest(f"pool '{clash.pool}': {clash}", field="properties")
+    for pool, said in plans_twice(every):
+        raise InvalidRequest(f"pool '{pool}': {said}", field="plan_arn")
+
+
+def plans_twice(pools: Iterable[Described]) -> Iterator[tuple[str, str]]:
+    """Every pool whose training plan an earlier one has, with what is wrong."""
+    first: dict[str, str] = {}
+    for pool in pools:
+        if pool.plan_arn and first.setdefault(pool.plan_arn, pool.name) != pool.name:
+            plan = pool.plan_arn.rpartition("/")[2]
+            yield pool.name, f"training plan {plan} is that of pool '{first[pool.plan_arn]}'"
 
 
 def contents_of(instance_type: str) -> Mapping[str, int]:
@@ -371,14 +478,25 @@ def settings_of(pool: Pool) -> dict[str, Any]:
     return {
         "slots": pool.capacity.slots,
         "instance_type": pool.instance_type,
-        **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
+        **{key: said_duration(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
         "properties": dict(pool.properties),
         **{key: getattr(pool, key).value for key in CHOICES},
         "nodes": _nodes(pool),
         "windows": [*pool.windows],
+        "plan_arn": pool.plan_arn,
+        "reservations": reservations_of(pool),
     }
+
+
+def reservations_of(pool: Pool) -> list[dict[str, Any]]:
+    """The setting `reservations`."""
+    if not pool.reservations:
+        return []
+    from slotq_core.wire.capacity.reservations import as_json  # Few pools have reservations.
+
+    return [as_json(reservation) for reservation in pool.reservations]
 
 
 def _nodes(pool: Pool) -> dict[str, Any] | None:
@@ -435,6 +553,8 @@ def _duration(pool: str, key: str, value: object) -> int | None:
     """A duration in milliseconds, from seconds or a text with units such as `2h`."""
     if value is None:
         return None if key in _ABSENT else 0
+    if key in MAY_BE_AUTO and value == AUTOMATIC:
+        return AUTO
     if isinstance(value, str) and (duration := seconds_in(value)) is not None:
         value = duration
     if key == "suspend_grace" and isinstance(value, bool | str):
@@ -447,7 +567,10 @@ def longest(key: str) -> int:
     return int(_FIELDS[key].metadata.get("most", model.LONGEST)) // 1000
 
 
-def _seconds(duration: int | None) -> int | None:
+def said_duration(duration: int | None) -> int | str | None:
+    """Return a duration (ms) in seconds, or as the word for AUTO."""
+    if duration == AUTO:
+        return AUTOMATIC
     return None if duration is None else duration // 1000
 
 

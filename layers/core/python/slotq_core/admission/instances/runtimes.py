@@ -1,4 +1,4 @@
-"""How long a job may run, for pools that are not always open.
+"""How long a job may run, for pools that are not always open, or not to everybody.
 
 It is exact, unlike that of jobs on nodes: a pool may be open for a few hours only.
 """
@@ -17,11 +17,11 @@ BY_DEFAULT = 86_400
 
 
 def with_longest(job: Job, request: Mapping[str, Any], pools: Iterable[Pool]) -> Job:
-    """Return the job with the longest that an attempt of it may run, if one of its pools has hours,
-    or one of those (`pools`) in which other members of its group may run: a gang stops whole. That
-    of a job on nodes is known already."""
+    """Return the job with the longest that an attempt of it may run, if one of its pools has hours
+    or reservations, or one of those (`pools`) in which other members of its group may run: a gang
+    stops whole. That of a job on nodes is known already."""
     concerned = (pool for pool in pools if job.group or pool.name in job.pools)
-    if job.longest_attempt or not any(pool.windows for pool in concerned):
+    if job.longest_attempt or not any(pool.is_timed or pool.reservations for pool in concerned):
         return job
     asked = request.get("StoppingCondition") or {}
     seconds = int(asked.get("MaxRuntimeInSeconds") or BY_DEFAULT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.model import reasons
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.projects import PARTS
@@ -50,6 +50,7 @@ def coming(job: Job, room: PoolRoom) -> Reason:
         needed=job.demand.slots,
         free=max(0, room.free.slots),
         coming=max(0, room.coming.slots),
+        releasing=room.warm.released_for.get(job.name, NOTHING).slots if room.warm else 0,
     )
 
 
@@ -234,7 +235,8 @@ def _is_well(job: Job, room: PoolRoom) -> bool:
 
 
 def _too_late(job: Job, room: PoolRoom) -> Reason | None:
-    """The reason of a job that would not have ended when its pool closes."""
+    """The reason of a job that would not have ended when its pool closes, or reserved slots are
+    needed."""
     closing = room.closing
     if closing is None or not closing.keeps_out([job], job.demand.slots):
         return None
@@ -257,6 +259,8 @@ def bounds(job: Job, room: PoolRoom, state: PlanState) -> list[Reason]:
     found = (
         state.budgets.reason(job.project) if _is_by_budget(bound, job, state) else bound
         for bound in _bounds(job, room, state.accounts)
+        if not isinstance(bound, reasons.QuotaExceeded)
+        or not state.limits.quotas_allow(job, room.pool.name)
     )
     return list(dict.fromkeys(found))
 

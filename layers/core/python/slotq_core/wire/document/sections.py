@@ -15,7 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices import Digest, JobEvent
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
-from slotq_core.model.projects import Beyond, Fairness
+from slotq_core.model.projects import Beyond, Fairness, UseOf
 from slotq_core.model.sharing import NO_SHARING, FairShare, Subscription
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.document.faults import DocumentFault, refuse
@@ -30,6 +30,7 @@ from slotq_core.wire.document.values import (
     HalfLife,
     Influence,
     MaybeName,
+    MinRuntime,
     Name,
     Pattern,
     Period,
@@ -37,6 +38,7 @@ from slotq_core.wire.document.values import (
     Principal,
     Properties,
     Quota,
+    Reservations,
     SessionRole,
     SlotHours,
     UserLimits,
@@ -111,11 +113,14 @@ class PoolSection(Section):
     """Properties of each slot. Jobs may require them, and do not use them up."""
     state: PoolState = PoolState.ACTIVE
     reserve_after: Duration | None = None
-    min_runtime: Duration = 0
+    min_runtime: MinRuntime = 0
+    """A number, or `auto`."""
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
+    plan_arn: MaybeName = ""
+    """The training plan of a pool whose `capacity_kind` is plan."""
     spot_wait: Duration = 0
     keep_warm: Duration | None = None
     """How long instances stay warm for the next job."""
@@ -132,6 +137,8 @@ class PoolSection(Section):
     """The treatment of a preemptible job without checkpoints."""
     windows: Windows = ()
     """When the pool is open; empty: always."""
+    reservations: Reservations = ()
+    """Slots that are set aside for projects."""
     nodes: Annotated[
         NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None
@@ -274,10 +281,11 @@ class SchedulerSection(Section):
 
 
 class FairShareSection(Section):
-    """How past use changes the weights that divide the surplus."""
+    """How past use counts, between projects and between users."""
 
     half_life: HalfLife = FairShare().half_life
     influence: Influence = FairShare().influence
+    of: UseOf = FairShare().of
 
 
 def _event(value: object) -> object:

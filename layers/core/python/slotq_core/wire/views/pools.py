@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import iso, seconds, wall_clock
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
+
+if TYPE_CHECKING:  # As in `model.pools`.
+    from slotq_core.model.capacity.plans import PlanFacts
 
 
 class MissingRightView(BaseModel):
@@ -48,8 +53,35 @@ class FailedNodesView(BaseModel):
     """SageMaker's FailureReason of the last node."""
 
 
+class PlanWindowView(BaseModel):
+    begins: str
+    ends: str
+    """When the window is over. SageMaker begins to take its instances 30 minutes earlier."""
+    slots: int
+
+
+class PlanView(BaseModel):
+    """A training plan, as SageMaker last described it."""
+
+    arn: str
+    status: str
+    """`pending`, `scheduled`, `active`, `expired` or `failed`; `not_found`: there is no such plan;
+    `unread`: SageMaker does not say."""
+    for_training: bool = True
+    """Whether training jobs may use the plan."""
+    instance_type: str = ""
+    windows: list[PlanWindowView] = Field(default=[])
+    """When the plan has instances."""
+    total: int = 0
+    in_use: int = 0
+    unhealthy: int = 0
+    read_at: str
+    """When SageMaker first said so."""
+    message: str = ""
+
+
 class PoolHealthView(BaseModel):
-    """The health of a pool, from SageMaker's refusals."""
+    """The health of a pool, from SageMaker's refusals and from what its starts took."""
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
@@ -67,6 +99,17 @@ class PoolHealthView(BaseModel):
     """When SageMaker last kept no instances warm, for want of a quota."""
     failed_nodes: list[FailedNodesView] = Field(default=[])
     """Images that could not run a node's agent in the pool."""
+    start_seconds: float | None = None
+    """How long a start takes, from the creation of a training job until it has its instances,
+    without waits for capacity: the mean of `starts`. None: not known."""
+    slow_start_seconds: float | None = None
+    """What 95 in 100 of them do not exceed."""
+    starts: list[float] = Field(default=[])
+    """How long the last 20 starts took, in seconds, the latest last."""
+    started_at: str | None = None
+    """When the latest of them ended."""
+    plan: PlanView | None = None
+    """The pool's training plan; None: the pool has none, or it was not read yet."""
 
 
 class VpcView(BaseModel):
@@ -93,6 +136,18 @@ class NodeRulesView(BaseModel):
     """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
 
 
+class ReservationView(BaseModel):
+    """Slots of a pool that are set aside for one project."""
+
+    project: str
+    slots: int
+    begins: str
+    """In the time of its zone."""
+    ends: str
+    zone: str
+    """The time zone, as the IANA database names it."""
+
+
 class PoolSettingsView(BaseModel):
     """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
 
@@ -100,8 +155,9 @@ class PoolSettingsView(BaseModel):
     instance_type: str
     reserve_after: int | None
     """How long others may pass a job that does not fit; None: for ever."""
-    min_runtime: int
-    """How long an attempt is protected from eviction."""
+    min_runtime: int | Literal["auto"]
+    """How long an attempt is protected from eviction; `auto`: as long as a start takes, at most 10
+    minutes."""
     max_min_runtime: int
     """The most that a job's own `min_runtime` counts."""
     time_slice: int | None
@@ -109,7 +165,9 @@ class PoolSettingsView(BaseModel):
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
     capacity_kind: str = "on_demand"
-    """How the instances are bought: `on_demand`, or `spot`."""
+    """How the instances are bought: `on_demand`, `spot`, or `plan`."""
+    plan_arn: str = ""
+    """The training plan of a pool whose `capacity_kind` is `plan`."""
     spot_wait: int = 0
     """How long a job of a spot pool may wait for instances beyond its longest runtime."""
     keep_warm: int | None = None
@@ -144,6 +202,8 @@ class PoolSettingsView(BaseModel):
     """How the pool keeps nodes; None: every job takes whole instances."""
     windows: list[str] = Field(default=[])
     """When the pool is open; empty: always."""
+    reservations: list[ReservationView] = Field(default=[])
+    """Slots that are set aside for projects, the first to begin first."""
 
 
 class HoursView(BaseModel):
@@ -152,7 +212,10 @@ class HoursView(BaseModel):
     slots: int
     """How many slots the pool offers now."""
     cause: str
-    """Why it offers no more: `open`, or `window`: its opening hours are over."""
+    """Why it offers no more: `open`; `window`: its opening hours are over; `plan`: its training
+    plan has no more."""
+    why: str = ""
+    """Why it has no slots until further notice, as a sentence; empty: for its hours."""
     changes_at: str | None = None
     """When the number changes next; None: not known."""
     then: int | None = None
@@ -160,6 +223,22 @@ class HoursView(BaseModel):
     moment: str = ""
     """When slots come, or are gone for everybody, in the words of the pool's hours. Before they are
     gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
+
+
+class PoolReservationView(BaseModel):
+    """A reservation that has not ended."""
+
+    pool: str
+    project: str
+    slots: int
+    begins: str
+    ends: str
+    zone: str
+    """The time zone in which it was made."""
+    in_force: bool
+    """Whether it has begun."""
+    moment: str
+    """When it begins, or, once it is in force, ends, in the time of its zone."""
 
 
 class WarmSlotView(BaseModel):
@@ -194,6 +273,8 @@ class PoolView(BaseModel):
     health: PoolHealthView
     hours: HoursView | None = None
     """None: the pool is always open."""
+    reserved: list[PoolReservationView] = Field(default=[])
+    """The reservations that have not ended, the first to begin first."""
 
 
 class PoolsView(BaseModel):
@@ -201,11 +282,30 @@ class PoolsView(BaseModel):
     revision: int = 0
     """The configuration's revision; rises with each change."""
     pools: list[PoolView]
+    warnings: list[str] = Field(default=[])
+    """What a change was accepted with, as sentences."""
+
+
+class ReservationsView(BaseModel):
+    """The reservations of a queue that have not ended."""
+
+    version: int = VERSION
+    revision: int = 0
+    reservations: list[PoolReservationView]
+
+
+def reservations_view(view: PoolsView, pool: str | None = None) -> ReservationsView:
+    """The reservations in the pools, or in this one."""
+    found = (
+        entry for found in view.pools if pool in {None, found.name} for entry in found.reserved
+    )
+    return ReservationsView(revision=view.revision, reservations=[*found])
 
 
 def pool_view(
     pool: Pool,
     *,
+    now: int,
     size: Demand,
     used: Demand,
     hours: SizeNow | None = None,
@@ -222,6 +322,23 @@ def pool_view(
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
         hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
+        reserved=[
+            _reservation_view(pool.name, reservation, now)
+            for reservation in pool.reservations
+            if reservation.ends > now
+        ],
+    )
+
+
+def _reservation_view(pool: str, reservation: Reservation, now: int) -> PoolReservationView:
+    begun = reservation.begins <= now
+    next_change = reservation.ends if begun else reservation.begins
+    return view_of(
+        reservation,
+        PoolReservationView,
+        pool=pool,
+        in_force=begun,
+        moment=wall_clock(next_change, reservation.zone),
     )
 
 
@@ -235,7 +352,22 @@ def _warm_view(slot: WarmSlot) -> WarmSlotView:
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
     failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
-    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed)
+    plan, slow = _plan_view(health.plan) if health.plan else None, health.slow_start
+    return view_of(
+        health,
+        PoolHealthView,
+        missing_rights=rights,
+        failed_nodes=failed,
+        plan=plan,
+        start_seconds=seconds(health.start_time) if health.start_time else None,
+        slow_start_seconds=None if slow is None else seconds(slow),
+        starts=[*map(seconds, health.starts)],
+    )
+
+
+def _plan_view(facts: PlanFacts) -> PlanView:
+    windows = [view_of(window, PlanWindowView) for window in facts.windows]
+    return view_of(facts, PlanView, status=facts.status.value, windows=windows)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:

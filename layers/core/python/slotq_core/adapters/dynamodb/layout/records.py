@@ -22,6 +22,8 @@ from slotq_core.model.attempts import (
     StopCause,
     StopOrder,
 )
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
@@ -76,6 +78,9 @@ Record = (
     | PoolHealth
     | MissingRight
     | FailedNodes
+    | PlanFacts
+    | PlanWindow
+    | Reservation
     | Sighting
     | AttemptUse
     | DaySum
@@ -95,6 +100,7 @@ _ENUMS = (
     PoolState,
     NodeState,
     CapacityKind,
+    PlanStatus,
 )
 
 
@@ -212,6 +218,8 @@ _FORMS: Mapping[str, _Form] = {
     "tuple[PartUse, ...]": _many(_row(PartUse._make, _TEXT, _TEXT, _WHOLE)),
     "tuple[MissingRight, ...]": _many(_of_record(MissingRight)),
     "tuple[FailedNodes, ...]": _many(_of_record(FailedNodes)),
+    "tuple[PlanWindow, ...]": _many(_of_record(PlanWindow)),
+    "tuple[Reservation, ...]": _many(_of_record(Reservation)),
     "Mapping[str, str]": _by_name(_TEXT),
     "Sweep": _Form(
         lambda value: unpacked_sweep(value["B"]), lambda value: {"B": packed_sweep(value)}
