@@ -38,6 +38,8 @@ _ECHOED = (
     "ExperimentConfig",
     "InfraCheckConfig",
     "InputDataConfig",
+    "MlflowConfig",
+    "ModelPackageConfig",
     "ProfilerConfig",
     "ProfilerRuleConfigurations",
     "RemoteDebugConfig",
