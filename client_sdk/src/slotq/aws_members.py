@@ -1,8 +1,9 @@
 """The members of each AWS call that is answered here, and what becomes of them: one row a member.
 
-Two sides answer: the client's hooks, for jobs of the queue, and the emulator, in AWS's place. A
-member is honoured, refused by name, or without meaning there, and then the row says why. A test
-compares the table with botocore's model, so that a member which botocore adds fails it.
+Two sides answer: the client's hooks, for jobs of the queue, and the emulator, in AWS's place. What
+the hooks pass on to AWS is honoured, too. A member is honoured, refused by name, or without meaning
+there, and then the row says why. A test compares the table with botocore's model, so that a member
+which botocore adds fails it.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ MEMBERS: Mapping[str, Mapping[str, Member]] = {
         "WarmPoolStatusEquals": _BOTH,
         "TrainingPlanArnEquals": _BOTH,
     },
+    "sagemaker.DescribeTrainingPlan": {"TrainingPlanName": _BOTH},
     "sagemaker.ListTags": {
         "ResourceArn": _BOTH,
         "NextToken": Member(_R, _R, _ONE_PAGE),

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 import slotq
 from slotq.local.training.plane import Plane
 from slotq.local.training.request_check import PlaneError
+from slotq.local.training.training_plans import TrainingPlan, Window
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.session.answers import list_training_jobs
 from slotq_core.timestamps import iso
@@ -49,6 +50,10 @@ class Account:
             clock=self.clock, work_of=lambda job, _: Work(runtime=self.runs.get(job))
         )
         self.plane = Plane(clock=self.clock, runner=runner, emit=lambda _: None)
+        open_plan = Window(begins=START, ends=START + 1000 * MINUTE, instances=4)
+        kind = REQUEST["ResourceConfig"]["InstanceType"]
+        plan = TrainingPlan(name="plan", instance_type=kind, windows=(open_plan,))
+        self.plane.set_plans([plan])
         self.minute = 0
 
     def answer(self, model, params, **_):
@@ -115,7 +120,7 @@ def names(client, **asked):
     return [row["TrainingJobName"] for row in rows(client, **asked)]
 
 
-PLAN = "arn:aws:sagemaker:eu-west-1:123456789012:training-plan/plan"
+PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/plan"
 STORY = ["other-1", "waits-1", "other-2", "gone", "waits-2", "other-3", "other-4", "waits-3"]
 
 

@@ -48,6 +48,7 @@ OPERATIONS = (
     "AddTags",
     "UpdateTrainingJob",
     "DescribeTrainingPlan",
+    "Search",
 )
 
 
