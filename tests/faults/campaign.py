@@ -23,6 +23,9 @@ from tests.faults import (
     mutants,
     node_mutants,
     nodes,
+    plan_mutants,
+    reservation_mutants,
+    start_mutants,
     warm_mutants,
     world,
 )
@@ -44,7 +47,10 @@ MUTANTS = (
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
+    *plan_mutants.MUTANTS,
+    *reservation_mutants.MUTANTS,
     *backfill_mutants.MUTANTS,
+    *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

@@ -58,6 +58,9 @@ class RunInputs(Protocol):
     def stop_times(self) -> Mapping[str, int]:
         """How long a stop takes (ms), by pool."""
 
+    def start_times(self) -> Mapping[str, int]:
+        """How long a start takes (ms), by pool."""
+
     def release_times(self) -> Mapping[str, int]:
         """How long it takes until released warm instances are gone (ms), by pool."""
 

@@ -76,6 +76,11 @@ MAX_AFTER = 45
 has two actions for each, and at most 100."""
 
 
+MOST_EVICTIONS = 10
+"""The most evictions of a job whose moments it keeps. More than so many in a day count as so many
+(`policy.state.candidates`)."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
     """Slots owed to a job until it starts or stops waiting. Others were evicted for the job, or the
@@ -229,6 +234,9 @@ class Job(JobSettings):
     """Attempts begun so far."""
     evictions: int = 0
     """Evictions decided so far."""
+    evicted_at: tuple[Moment, ...] = ()
+    """When other jobs have lately taken the job's slots (ms), the latest last; at most
+    `MOST_EVICTIONS`."""
     schedule_attempts: int = 0
     """Failed attempts to start since the job last held slots. Counted only with
     `SchedulerSettings`."""

@@ -11,6 +11,7 @@
                   move running jobs to another pool                  actions/consolidate.py, gate.py
                   or to other nodes                                  actions/nodes/node_moves.py
                   take slots back from projects over their share     actions/reclaim.py, gate.py
+                  or slots that are reserved for its project         actions/reservation_reclaim.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py

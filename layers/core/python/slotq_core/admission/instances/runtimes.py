@@ -1,4 +1,4 @@
-"""How long a job may run, for pools that are not always open and for pools that drain.
+"""How long a job may run, for pools that change their size, have reservations, or drain.
 
 It is exact, unlike that of jobs on nodes: a pool may be open for a few hours only.
 """
@@ -20,16 +20,16 @@ BY_DEFAULT = 86_400
 def with_longest(job: Job, request: Mapping[str, Any], pools: Iterable[Pool]) -> Job:
     """Return the job with the longest that it may run.
 
-    For pools with hours: of one attempt, if one of the job's pools has hours, or one of those
-    (`pools`) in which other members of its group may run: a gang stops whole. That of a job on
-    nodes is known already. For pools that drain: of all attempts, if one of its pools drains for
-    jobs, and if the request says so.
+    For pools with hours or reservations: of one attempt, if one of the job's pools has some, or one
+    of those (`pools`) in which other members of its group may run: a gang stops whole. That of a
+    job on nodes is known already. For pools that drain: of all attempts, if one of its pools drains
+    for jobs, and if the request says so.
     """
     asked = request.get("StoppingCondition") or {}
     longest = 1000 * int(asked.get("MaxRuntimeInSeconds") or 0)
     mine = [pool for pool in pools if job.group or pool.name in job.pools]
     attempt = job.longest_attempt
-    if not attempt and any(pool.is_timed for pool in mine):
+    if not attempt and any(pool.is_timed or pool.reservations for pool in mine):
         attempt = longest or 1000 * BY_DEFAULT
     drains = any(pool.name in job.pools and pool.reserve_after is not None for pool in mine)
     bound = longest if drains and counts_over_attempts(request) else 0

@@ -26,7 +26,7 @@ from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lifecycle.runtimes import START, ends_by, eviction_takes
 from slotq_core.policy.order import outranks
-from slotq_core.policy.state.candidates import min_runtime_of
+from slotq_core.policy.state.candidates import longest_protection
 from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -162,7 +162,7 @@ class Backfill:
 
     def _is_evicted_then(self, expected: Expected, job: Job, ahead: Job, room: PoolRoom) -> bool:
         started = self._eligible.classed(job, room.pool.name) or job
-        protected = min_runtime_of(started, room.pool, self._state.running.minimum(job.project))
+        protected = longest_protection(started, room.pool, self._state.running.minimum(job.project))
         if expected.at is None:
             if protected:
                 return False
@@ -220,7 +220,7 @@ class Backfill:
         if until is not None and other.name not in room.jobs.safe:
             return until
         since = other.attempt.admitted_at if other.attempt else self._state.now
-        protected = min_runtime_of(other, room.pool, self._state.running.minimum(other.project))
+        protected = longest_protection(other, room.pool, self._state.running.minimum(other.project))
         return since + START + protected
 
 

@@ -104,7 +104,20 @@ class Steps:
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         find = self.rules.reclaims.find
         changed = [room for room in rooms if room.jobs.placed]
-        return self.evict(job, find(job, rooms) or find(job, changed, once_started=True))
+        found = find(job, rooms) or find(job, changed, once_started=True)
+        if found is None and self.state.reservations is not None:
+            return self.take_reserved(job, rooms)
+        return self.evict(job, found)
+
+    def take_reserved(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Take back slots that are reserved for the job's project."""
+        rights = self.state.reservations
+        if rights is None:
+            return False
+        from slotq_core.policy.actions.reservation_reclaim import ReservationReclaim
+
+        search = ReservationReclaim(state=self.state, rights=rights)
+        return self.evict(job, search.find(job, [room.pool.name for room in rooms]))
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         allow = self.state.limits.quotas_allow
