@@ -63,7 +63,7 @@ class FittingTable(Table):
         """The columns that leave."""
         out: set[int] = set()
         numbers = {str(column.header): number for number, column in enumerate(self.columns)}
-        for title in self._leaves:
+        for title in filter(numbers.__contains__, self._leaves):
             kept = [number for number in range(len(needed)) if number not in out]
             if self._least(needed, kept) <= room:
                 break
