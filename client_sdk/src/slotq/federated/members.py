@@ -23,7 +23,7 @@ from slotq.errors import InvalidRequest, NotConfigured
 from slotq.federated.app_folder import TEMPLATE, FederatedApp, code_of, with_code
 from slotq.federated.job_folder import JobFolder
 from slotq.federated.meta import Meta
-from slotq.federated.sites import GPUS, SERVER
+from slotq.federated.sites import GPUS, SERVER, Wanted
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
 from slotq_core import names
@@ -164,13 +164,20 @@ def _placed(
     pool = meta.pools.get(site)
     types = {name: view.instance_type for name, view in pools.items()}
     resources = request["ResourceConfig"]
-    demand, gpus = dict(meta.needs.get(site) or {}), None
+    demand: dict[str, Wanted] = dict(meta.needs.get(site) or {})
+    gpus: float | None = None
     nodes = pools[pool].settings.nodes if pool else None
     asked = [name for name in GPUS if name in demand]
     if nodes and len(asked) == 1 and resources.get("InstanceCount") == 1:
-        gpus = demand.pop(asked[0]) if demand[asked[0]] <= nodes.gpus else None
+        wanted = demand[asked[0]]
+        if isinstance(wanted, int | float) and wanted <= nodes.gpus:
+            gpus = wanted
+            del demand[asked[0]]
     # Without a node a part of a GPU takes a GPU.
-    whole = {name: ceil(amount) for name, amount in demand.items()}
+    whole = {
+        name: ceil(amount) if isinstance(amount, float) else amount
+        for name, amount in demand.items()
+    }
     tags = settings_tags(pools=pool, demand=whole or None, gpus=gpus)
     request = with_tags(request, tags, override=True)
     if "InstanceGroups" in resources:

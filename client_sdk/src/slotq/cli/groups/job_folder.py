@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 _PER_SITE = ("pools", "demand")
 """Settings that meta.json gives each site."""
-_OWN = ("file", "name", "dry_run")
+_OWN = ("file", "name", "dry_run", "image")
 """The other parameters that a federated job has."""
 
 sites_option = click.option(
@@ -78,7 +78,8 @@ def submit_folder(
     pools = client.pools()
     names = [pool.name for pool in pools]
     name = parameters["name"]
-    job = job_in(parameters["file"], pools=names, mapped=sites, name=name)
+    image = parameters["image"]
+    job = job_in(parameters["file"], pools=names, mapped=sites, name=name, image=image)
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
     taken = _taken(client)
     runs = iter([job.meta.name] if name else runs_of(job.meta, taken))

@@ -1,4 +1,5 @@
-"""When a pool is open, as people write it, and the moments that follow.
+"""When a pool is open, and what it is like besides amounts, as people write it.
 
-opening_hours  windows of days and times in a time zone
+opening_hours  windows of days and times in a time zone, and the moments that follow
+traits         properties that are texts or booleans
 """
