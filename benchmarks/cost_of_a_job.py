@@ -29,7 +29,7 @@ from slotq.cost.bill import FILE, Counts
 from slotq_core.adapters.deployment_settings import PROJECT_METRICS_VARIABLE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.callers import Access
-from slotq_core.model.pools import NodeRules
+from slotq_core.model.pools import CapacityKind, NodeRules
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.names import training_job_name
@@ -64,6 +64,10 @@ MINUTE = 60_000
 EVENTS = ("training-starting", "training-in-progress", "training-completed")
 """The events of an attempt that can change something."""
 BOTH = {"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}}
+SPOT = {
+    "EnableManagedSpotTraining": True,
+    "StoppingCondition": {"MaxRuntimeInSeconds": 86_400, "MaxWaitTimeInSeconds": 86_400},
+}
 URGENT = {"Tags": [{"Key": "priority", "Value": "9"}]}
 
 
@@ -288,6 +292,31 @@ def projects_measured_for_longer(customer: Customer) -> None:
         customer.minutes(10)
 
 
+def a_spot_pool(customer: Customer) -> None:
+    customer.minutes(1)
+    store = DynamoStore(customer.engine, TABLE)
+    pools = [replace(pool, capacity_kind=CapacityKind.SPOT) for pool in store.configuration.pools()]
+    store.configuration.change(pools, who="test", now=NOW)
+
+
+def on_spot(customer: Customer) -> None:
+    """SageMaker takes the instances back once, and the job goes on."""
+    a_spot_pool(customer)
+    customer.submit("job", **SPOT)
+    customer.deliver("job", *EVENTS[:2])
+    passed = sample(EVENTS[1])["detail"]["SecondaryStatusTransitions"]
+    for status in ("Interrupted", "Restarting", "Training"):
+        customer.account.clock.set(customer.account.clock.now() + MINUTE)
+        passed = [*passed, {"Status": status, "StartTime": customer.account.clock.now()}]
+        event = sample(EVENTS[1])
+        detail = event["detail"]
+        detail.pop("Tags")
+        detail |= {"TrainingJobName": "job", "SecondaryStatus": status}
+        detail["SecondaryStatusTransitions"] = passed
+        customer.send(event)
+    customer.deliver("job", EVENTS[2])
+
+
 class NodeOf:
     """A node on which `kept` runs, and its agent's side of the documents."""
 
@@ -375,6 +404,7 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
     "job, evicted once": (evicted, simple_of_two, 1),
     "job, behind 1,000": (behind, beside, 1),
     "job, on a node": (another_on_it, a_node, 1),
+    "job, on spot, interrupted once": (on_spot, a_spot_pool, 1),
     "submission of a job that waits": (one_waits, two_run, 1),
     "one of 50 in a batch": (batch_waits, two_run, BATCH),
     "event that changes nothing": (an_event_more, an_event, 1),

@@ -40,6 +40,7 @@ SUBJECTS = {
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
     "hours": "Hours: pools that are not always open",
+    "plans": "Training plans: pools with windows that are bought",
     "spot": "Spot pools: interruptions, and spot that never comes",
     "warm": "Warm instances: matches, and releases for others",
     "projects": "Projects and departments: shares and reclaim",

@@ -295,6 +295,10 @@ def reported(result: PassResult) -> dict[str, Any]:
         count("BudgetWarning")
         if os.environ.get(eventbridge.VARIABLE) == "1":
             announced().note_budget(status)
+    if result.warm_unused:
+        metrics.add_metric(
+            name="WarmUnused", unit=MetricUnit.Seconds, value=result.warm_unused // 1000
+        )
     for right in result.missing_rights:
         logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]

@@ -61,6 +61,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
         {
             "CreateTrainingJob",
             "DescribeTrainingJob",
+            "DescribeTrainingPlan",
             "ListTags",
             "ListTrainingJobs",
             "StopTrainingJob",

@@ -13,10 +13,14 @@ from slotq.simulate.run.live import live_record
 from slotq_core.adapters.dynamodb.layout.table import revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
-from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, PastUse, Project
+from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, PastUse, Project, UseOf
 from slotq_core.model.sharing import FairShare, Sharing
+from slotq_core.operations import status
 from slotq_core.operations.usage import past_use
 from slotq_core.operations.usage.past_use import PastUses
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.order import precedence
+from slotq_core.policy.plan import Start
 from slotq_core.ports.store import Store
 from slotq_core.usage.calendar_days import DAY
 from slotq_core.usage.past_use import hour_of
@@ -25,7 +29,7 @@ from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_budgets import manager_of
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.test_usage import HOUR, MIDNIGHT, StandingClock, add_up, ends, lives
-from tests.contract.worlds import NOW, a_pool, a_queue, commit
+from tests.contract.worlds import NOW, a_pool, a_queue, commit, runs, waits
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios" / "fair_over_time"
 PROJECTS = (Project(name="a"), Project(name="b"))
@@ -178,6 +182,46 @@ def test_a_table_of_an_earlier_version_and_a_spoiled_sum_count_anew(
         assert parts(dynamo) == {}
         count(dynamo)
         assert parts(dynamo) == {"a": 64}
+
+
+@pytest.mark.parametrize("by_user", [True, False], ids=["apart", "mixed"])
+def test_jobs_of_users_who_have_used_less_go_first(store: Store, by_user: bool) -> None:
+    """Also jobs that entered when the use of users did not count. Places follow the order, of jobs
+    in lines of one user."""
+    a_queue(store, a_pool("p5", 50))
+    anna, ben, carl = (f"arn:aws:iam::123456789012:user/{name}" for name in ("anna", "ben", "carl"))
+    lives(store, "done", submitter=anna, admitted=AT - HOUR, ended=AT)
+    for number in range(30):
+        waits(
+            store, f"a{number:02d}", submitter=anna, entry_time=NOW + number, line_by_user=by_user
+        )
+    waits(store, "b", submitter=ben, entry_time=NOW + 50, line_by_user=by_user)
+    waits(store, "c", submitter=carl, entry_time=NOW + 60, line_by_user=by_user)
+    runs(store, "full", submitter="", entry_time=NOW - 9, slots=49)
+
+    def first() -> str:
+        world = store.worlds.load(NOW)
+        planned = plan(world.snapshot, NOW, more=world.more)
+        assert planned.decisions == plan(store.worlds.load_all(NOW).snapshot, NOW).decisions
+        (start,) = planned.decisions
+        assert isinstance(start, Start)
+        return start.job.name
+
+    def places() -> dict[str, int]:
+        world, found = store.worlds.load(NOW), {}
+        for name in ("a00", "a29", "b", "c"):
+            found[name] = world.ahead_of(store.jobs.get(name)).jobs
+        everything = store.worlds.load_all(NOW).snapshot
+        listed = status.places(everything.waiting, precedence(everything))
+        assert not by_user or {name: listed[name] - 1 for name in found} == found
+        return {name: place - 1 for name, place in listed.items() if name in found}
+
+    assert (first(), places()) == ("a00", {"a00": 0, "a29": 29, "b": 30, "c": 31})
+    sharing = Sharing(fair_share=FairShare(half_life=DAY, of=UseOf.USERS))
+    store.configuration.change(sharing=sharing, who="test", now=NOW)
+    count(store)
+    assert store.configuration.read().past_use.users == {"": {anna: 64}}
+    assert (first(), places()) == ("b", {"a00": 2, "a29": 31, "b": 0, "c": 1})
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)

@@ -22,6 +22,7 @@ from tests.faults import (
     mutants,
     node_mutants,
     nodes,
+    plan_mutants,
     warm_mutants,
     world,
 )
@@ -43,6 +44,7 @@ MUTANTS = (
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
+    *plan_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

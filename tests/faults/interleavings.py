@@ -34,7 +34,14 @@ from tests.faults.crashes import LEFTOVER
 from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
-from tests.faults.scenarios import NODES, RELEASE, hostile
+from tests.faults.scenarios import (
+    NODES,
+    RELEASE,
+    hostile,
+    no_create_is_refused,
+    planned,
+    plans,
+)
 from tests.faults.world import TYPES, World, delivered, pool
 
 S = JobState
@@ -187,6 +194,8 @@ class Case:
     """The agents of nodes; None: none ever reports."""
     soon: tuple[str, ...] = ()
     """Jobs that have started a few seconds after the handlers' end, before any tick or event."""
+    then: Callable[[World], str] = lambda _: ""
+    """A further check of the end: yields what does not hold."""
 
     def without(self, index: int) -> Case:
         left = tuple(h for number, h in enumerate(self.handlers) if number != index)
@@ -223,6 +232,8 @@ def run(case: Case, schedule: Schedule) -> World:
     if not world.watch.broken:
         world.watch.look_for_leftovers(LEFTOVER)
         world.watch.look_at_end(case.ends)
+        if wrong := case.then(world):
+            world.watch.note(CONVERGENT, wrong)
     return world
 
 
@@ -453,6 +464,19 @@ def parts_on_two_nodes(world: World) -> None:
     world.submit_for_node("large", 2, priority=10)
 
 
+def one_is_kept_warm(world: World) -> None:
+    """The only instance of the pool is warm after a job."""
+    world.submit("a")
+    world.go(50)
+
+
+def one_is_released(world: World) -> None:
+    """That instance is being released for a job of another role, and no look has found it gone."""
+    one_is_kept_warm(world)
+    world.submit("b", role=ANOTHER_ROLE)
+    world.go(58)
+
+
 def unseen_ends(*names: str) -> Callable[[World], None]:
     """These jobs have run to their ends, of which no event told; the next tick reconciles."""
 
@@ -498,6 +522,25 @@ def ends(**states: Any) -> dict[str, frozenset[JobState]]:
     }
 
 
+def a_plan(world: World) -> None:
+    """A job runs on a plan of two instances, which the queue has read."""
+    plans(0, (-3600, 90_000, 2)).act(world)
+    world.go(61)
+    world.submit("a")
+    world.go(3)
+
+
+def a_plan_that_has_broken(world: World) -> None:
+    """Then one of the instances breaks, which the next tick reads."""
+    a_plan(world)
+    plans(0, (-3600, 90_000, 2), unhealthy=1).act(world)
+
+
+def a_plan_that_is_gone(world: World) -> None:
+    a_plan(world)
+    plans(0).act(world)
+
+
 LONG = Work(runtime=9_000_000, stop=20_000)
 GOOD_ENOUGH = Sweep(metric="loss", goal=0.2)
 DONE_WELL = Work(runtime=25_000, metrics={"loss": 0.1})
@@ -507,6 +550,7 @@ GRACEFUL = begun(
 )
 """Ten seconds after its eviction, the low job is still in its grace."""
 C, X = S.COMPLETED, S.CANCELLED
+ANOTHER_ROLE = "arn:aws:iam::123456789012:role/another"
 
 
 def beside_a_hostile_job(case: Case) -> Case:
@@ -1074,6 +1118,54 @@ ALONE: tuple[Case, ...] = (
         },
         bound=1,
         agents=AgentRules(),
+    ),
+    Case(
+        "a_tick_reads_a_plan_beside_two_passes",
+        a_plan_that_has_broken,
+        (A_TICK, a_submit_and_its_pass("b"), A_PASS),
+        ends(a=C, b=C),
+        pools=(planned(slots=2),),
+        work={name: Work(runtime=100_000) for name in "ab"},
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "two_ticks_find_a_plan_gone_beside_a_start",
+        a_plan_that_is_gone,
+        (A_TICK, A_TICK, a_submit_and_its_pass("b", pools="p,q")),
+        ends(a=C, b=C),
+        pools=(planned(slots=2), pool("q")),
+        work={name: Work(runtime=100_000) for name in "ab"},
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "two_passes_release_for_a_start_beside_a_like_one",
+        one_is_kept_warm,
+        (
+            a_submit("like"),
+            a_submit_and_its_pass("b", role=ANOTHER_ROLE, priority=5),
+            A_PASS,
+        ),
+        ends(a=C, b=C, like=C),
+        bound=1,
+        leases=False,
+        pools=(pool(keep_warm=21_600_000),),
+        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
+        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
+        then=no_create_is_refused,
+    ),
+    Case(
+        "two_ticks_find_a_release_over",
+        one_is_released,
+        (A_TICK, A_TICK),
+        ends(a=C, b=C),
+        bound=1,
+        leases=False,
+        pools=(pool(keep_warm=21_600_000),),
+        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
+        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
+        then=no_create_is_refused,
     ),
     Case(
         "two_pools_two_passes",

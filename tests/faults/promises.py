@@ -45,7 +45,7 @@ from slotq_core.model.nodes import Node, NodeState, node_of_owner
 from slotq_core.names import token_in_tags
 from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
-from slotq_core.storage.warm_changes import WARM
+from slotq_core.usage.attempt_use import WARM
 from tests.faults.fake_dynamodb import Change, Key
 from tests.faults.whole_gangs import GANG, WholeGangs
 

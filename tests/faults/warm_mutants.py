@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
+from slotq_core.adapters.dynamodb import transactions
 from slotq_core.model.demand import NOTHING
 from slotq_core.operations.attempts.warm_slots import Followed, WarmSlots
 from slotq_core.policy.state.warm_room import WarmRoom
 from slotq_core.policy.turn import warm_starts
 from slotq_core.ports.training import Warmth
 from tests.faults.crashes import BEFORE, SILENT
-from tests.faults.mutants import Mutant, crash, undisturbed
-from tests.faults.promises import CONVERGENT
+from tests.faults.mutants import Mutant, crash, race, undisturbed
+from tests.faults.promises import CONVERGENT, RECORDED
 from tests.faults.scenarios import no_create_is_refused
 from tests.faults.stories import ANOTHER_ROLE
 
@@ -61,6 +63,21 @@ def _available_is_gone() -> AbstractContextManager[Any]:
     return patch.object(WarmSlots, "_change", wrong)
 
 
+def _any_warm_item() -> AbstractContextManager[Any]:
+    """The store changes warm slots whatever has become of them since they were read."""
+    right = transactions._warm_actions
+
+    def wrong(*args: Any) -> Iterator[transactions.Action]:
+        for action in right(*args):
+            yield {
+                verb: {key: value for key, value in what.items() if key not in CONDITION}
+                for verb, what in action.items()
+            }
+
+    return patch.object(transactions, "_warm_actions", wrong)
+
+
+CONDITION = ("ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues")
 ONCE = undisturbed(ANOTHER_ROLE, no_create_is_refused)
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -74,4 +91,16 @@ MUTANTS: tuple[Mutant, ...] = (
         CONVERGENT,
     ),
     Mutant("nobody looks at warm instances", _nobody_looks, ONCE, CONVERGENT),
+    Mutant(
+        "warm slots change whatever became of them",
+        _any_warm_item,
+        race("two_ticks_find_a_release_over"),
+        RECORDED,
+    ),
+    Mutant(
+        "a release frees at once beside a like start",
+        _a_release_frees_at_once,
+        race("two_passes_release_for_a_start_beside_a_like_one"),
+        CONVERGENT,
+    ),
 )

@@ -48,6 +48,15 @@ def test_jobs_start_in_a_pool_that_grows(account: Account):
     assert account.state("job2") == "running"
 
 
+@pytest.mark.parametrize(("seconds", "warns"), [(3600, False), (3601, True), (21_600, True)])
+def test_setting_a_pool_warns_of_what_the_guide_does_not_know(account: Account, seconds, warns):
+    status, told = account.call(set_pool({"keep_warm": seconds}))
+    assert (status, len(told["warnings"])) == (200, warns)
+    if warns:
+        assert "SageMaker's guide knows 3,600 s at most" in told["warnings"][0]
+    assert account.call("list-pools")[1]["warnings"] == []
+
+
 @pytest.mark.parametrize("body", [{"forget_limit": True}, {"slots": 2}])
 def test_an_operator_makes_the_queue_forget_a_learned_limit(account: Account, body):
     """Setting the slots to what they are does so too."""

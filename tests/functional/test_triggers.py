@@ -25,6 +25,9 @@ from tests.functional.sharing import MEMBER, OTHER, share, submit
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 
 
+USUAL = json.loads(sample("add-job")["body"])["ResourceConfig"]
+
+
 def test_every_sample_is_a_known_trigger():
     """The stream's samples are for the notifier (test_notifications.py)."""
     names = {path.stem for path in EVENTS.glob("*.json") if not path.stem.startswith("stream-")}
@@ -289,6 +292,19 @@ def test_a_tick_measures_the_longest_wait(account: Account, output):
     account.send("tick")
     waited = re.findall(r'"OldestWaiting":\[(\d+\.?\d*)\]', output())
     assert [float(each) for each in waited] == [0.0, 3600.0]
+
+
+def test_a_tick_measures_warm_time_that_nobody_used(account: Account, output):
+    account.call(
+        add_job(TrainingJobName="job", ResourceConfig={**USUAL, "KeepAlivePeriodInSeconds": 60})
+    )
+    account.settle()
+    assert '"WarmUnused"' not in output()
+    for _ in range(3):
+        account.clock.set(account.clock.now() + HOUR)
+        account.settle()
+        account.send("tick")
+    assert re.findall(r'"WarmUnused":\[(\d+\.?\d*)\]', output()) == ["60.0"]
 
 
 def test_a_tick_measures_projects_where_the_stack_asks_for_it(

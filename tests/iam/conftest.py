@@ -14,6 +14,7 @@ import pytest
 import app
 import notifier
 from slotq.local.services.training_service import PlaneClient
+from slotq.local.training.plan_documents import read_plans
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of
@@ -138,6 +139,7 @@ def life(
     assert account.call("set-limits")[0] == 200
     more = {**sample("set-pool"), "path": "/pools/more"}
     assert account.call(more)[0] == 200
+    _buy_plan(account)
     removed = {**sample("remove-pool"), "path": "/pools/more"}
     assert account.call(removed)[0] == 200
     assert account.call("set-project")[0] == 200
@@ -146,6 +148,25 @@ def life(
     account.send("poison-no-detail")
     app.handler(sample("tick"), context(milliseconds=app.TIME_TO_END))  # no time for a pass
     return recorders
+
+
+def _buy_plan(account: Account) -> None:  # noqa: F811
+    """Give the queue a pool of a training plan, which a tick and the doctor look at."""
+    window = {"from": 0, "to": 9 * 86_400, "instances": 1}
+    plan = {"name": PLAN.rpartition("/")[2], "instance_type": "ml.p5.48xlarge", "windows": [window]}
+    account.plane.set_plans(read_plans({"plans": [plan]}, now=account.clock.now()))
+    bought = {
+        "slots": 1,
+        "instance_type": "ml.p5.48xlarge",
+        "capacity_kind": "plan",
+        "plan_arn": PLAN,
+    }
+    set_pool = {**sample("set-pool"), "path": "/pools/winter", "body": json.dumps(bought)}
+    assert account.call(set_pool)[0] == 200
+    account.clock.set(account.clock.now() + HOUR)
+    account.send("tick")
+    account.call("examine")
+    assert account.call({**sample("remove-pool"), "path": "/pools/winter"})[0] == 200
 
 
 def _release(account: Account, resources: Any) -> None:  # noqa: F811

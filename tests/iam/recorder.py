@@ -107,6 +107,8 @@ def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iter
         yield call(action, "*")
     elif operation == "ListTags":
         yield call(action, request["ResourceArn"])
+    elif operation == "DescribeTrainingPlan":
+        yield call(action, request["TrainingPlanName"])
     else:
         name = request["TrainingJobName"]
         arn = f"arn:aws:sagemaker:{OWN}:training-job/{name.lower()}"

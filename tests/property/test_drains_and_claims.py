@@ -129,7 +129,7 @@ def _turns_added_up(snapshot: Snapshot, now: int) -> Iterator[str]:
     for line in state.lines:
         waiting.setdefault(line.jobs[0].project, []).append(line.jobs[0])
     for jobs in waiting.values():
-        jobs.sort(key=lambda job: position(job, state.yields))
+        jobs.sort(key=lambda job: position(job, state.precedence))
     while waiting:
         tops: dict[str, list[tuple]] = {}
         for project, (job, *_) in waiting.items():
@@ -186,13 +186,14 @@ def test_a_drain_holds_back_the_later_jobs_of_its_own_project(scenario: Scenario
                 continue
             job = waiting[name]
             gang = state.gangs.get(job.group)
-            place = position(gang.representative if gang and not gang.runs else job, state.yields)
+            first = gang.representative if gang and not gang.runs else job
+            place = position(first, state.precedence)
             for start in _starts(planned):
                 behind = start.pool == pool and start.job.project == job.project
                 if behind and start.job.group != job.group and start.job.claim is None:
                     other = state.gangs.get(start.job.group)
                     ahead = other.representative if other and not other.runs else start.job
-                    assert position(ahead, state.yields) < place, (start.job.name, name)
+                    assert position(ahead, state.precedence) < place, (start.job.name, name)
 
     simulate(scenario, watch)
 

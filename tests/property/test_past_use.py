@@ -11,7 +11,7 @@ from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
-from slotq_core.model.projects import EVERYWHERE, PARTS, PastUse, Project
+from slotq_core.model.projects import EVERYWHERE, PARTS, PastUse, Project, UseOf
 from slotq_core.model.sharing import FairShare, Sharing
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 from slotq_core.usage.attempt_use import AttemptUse
@@ -65,6 +65,7 @@ def attempts(draw: st.DrawFn) -> list[AttemptUse]:
                 job=f"j{number}",
                 number=1,
                 project=draw(st.sampled_from("abcx")),
+                submitter=draw(st.sampled_from(["", "anna", "ben"])),
                 workload="training",
                 pool=draw(st.sampled_from("pq")),
                 instance_type="",
@@ -81,7 +82,8 @@ def test_any_order_adds_up_to_the_same_and_all_parts_to_one(
     uses: list[AttemptUse], chance: Random, hour: int, half_life: int
 ) -> None:
     projects = tuple(Project(name=name) for name in "abc")
-    sharing = Sharing(projects=projects, fair_share=FairShare(half_life=half_life * DAY))
+    settings = FairShare(half_life=half_life * DAY, of=UseOf.BOTH)
+    sharing = Sharing(projects=projects, fair_share=settings)
 
     def counted(order: list[AttemptUse], parts: int) -> PastUse:
         found: list[DayUse] = [{} for _ in range(parts)]
@@ -96,10 +98,16 @@ def test_any_order_adds_up_to_the_same_and_all_parts_to_one(
     own = first.parts.get(EVERYWHERE, {})
     assert sum(own.values()) == (PARTS if own else 0)
     assert own.keys() <= {"a", "b", "c"}
+    assert first.users.keys() == own.keys() | {
+        project for project, used in first.user_slot_seconds.items() if used >= 0
+    }
+    assert all(sum(parts.values()) == PARTS for parts in first.users.values())
 
 
-@given(worlds(), st.sampled_from([50, 100]))
-def test_live_and_simulated_past_use_are_equal(scenario: Scenario, influence: int) -> None:
+@given(worlds(), st.sampled_from([50, 100]), st.sampled_from(UseOf))
+def test_live_and_simulated_past_use_are_equal(
+    scenario: Scenario, influence: int, of: UseOf
+) -> None:
     """With runtimes of hours, so that past use changes while jobs run."""
     jobs = tuple(
         job.model_copy(
@@ -111,7 +119,7 @@ def test_live_and_simulated_past_use_are_equal(scenario: Scenario, influence: in
         )
         for job in scenario.jobs
     )
-    section = FairShareSection(half_life="1d", influence=influence / 100)
+    section = FairShareSection(half_life="1d", influence=influence / 100, of=of)
     slow = scenario.model_copy(
         update={"fair_share": section, "jobs": jobs, "until": (scenario.until or 0) * 40}
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, PastUse, Project
+from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, PastUse, Project, UseOf
 from slotq_core.model.sharing import FairShare, Sharing
 from slotq_core.usage.attempt_use import AttemptUse, PartUse
 from slotq_core.usage.calendar_days import DAY
@@ -132,3 +132,39 @@ def test_it_is_due_each_hour_and_when_the_settings_change() -> None:
     assert is_due(found, changed, 5 * HOUR)
     assert not is_due(NO_PAST_USE, Sharing(projects=TWO), 5 * HOUR)
     assert hour_of(6 * HOUR - 1) == 5 * HOUR
+
+
+def test_the_use_of_users_counts_by_project_and_only_where_it_is_asked_for() -> None:
+    uses = (
+        attempt("a", 0, HOUR, slots=3, submitter="anna"),
+        attempt("a", 0, HOUR, submitter="ben", pool="q"),
+        attempt("b", 0, HOUR, submitter="anna"),
+        attempt("gone", 0, HOUR, submitter="anna"),
+    )
+    by_users = Sharing(projects=TWO, fair_share=FairShare(half_life=DAY, of=UseOf.USERS))
+    found = counted(*uses, at=HOUR, sharing=by_users)
+    assert found.users == {"a": {"anna": 48, "ben": 16}, "b": {"anna": 64}}
+    assert found.user_slot_seconds == {"a": 4 * 3600, "b": 3600}
+    assert (found.parts, found.slot_seconds) == ({}, {})
+    assert counted(*uses, at=HOUR).users == {}
+    both = Sharing(projects=TWO, fair_share=FairShare(half_life=DAY, of=UseOf.BOTH))
+    assert counted(*uses, at=HOUR, sharing=both).users == found.users
+    assert counted(*uses, at=HOUR, sharing=both).parts == counted(*uses, at=HOUR).parts
+    alone = Sharing(fair_share=FairShare(half_life=DAY, of=UseOf.USERS))
+    of_all = counted(attempt("", 0, HOUR, submitter="anna"), at=HOUR, sharing=alone)
+    assert of_all.users == {"": {"anna": 64}}
+
+
+def test_what_users_used_before_goes_on_losing() -> None:
+    by_users = Sharing(projects=TWO, fair_share=FairShare(half_life=DAY, of=UseOf.USERS))
+    before = counted(attempt("a", 0, HOUR, submitter="anna"), at=HOUR, sharing=by_users)
+    later: DayUse = {}
+    add_attempt(later, attempt("a", DAY, DAY + HOUR, submitter="ben"), HOUR + DAY)
+    found = past_use([later], HOUR + DAY, by_users, before)
+    assert found.users == {"a": {"anna": 21, "ben": 43}}
+
+
+def test_a_change_of_whose_use_counts_is_due_at_once() -> None:
+    found = counted(at=5 * HOUR)
+    by_users = Sharing(projects=TWO, fair_share=FairShare(half_life=DAY, of=UseOf.USERS))
+    assert is_due(found, by_users, 5 * HOUR)

@@ -16,10 +16,12 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.pools import WarmSlot
 from slotq_core.model.sharing import NO_SHARING, Settings
 from slotq_core.model.snapshot import QueueSnapshot, Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.warm_slots import first_to_go
 from slotq_core.privacy.withholding import as_seen
 from slotq_core.wire.scenario.pages import (
     group_of,
@@ -27,6 +29,7 @@ from slotq_core.wire.scenario.pages import (
     job_of,
     node_of,
     spending_of,
+    warm_slots_of,
     yielded_of,
 )
 from slotq_core.wire.scenario.views import ScenarioView, scenario_view
@@ -37,9 +40,9 @@ MOST = 15
 """Snapshots looked at of each scenario."""
 NOT_TOLD = {
     "submitter", "digest", "version", "depends_on", "followed", "metrics",
-    "literal_paths", "whole_because", "shared_faults", "warm_key", "keep_alive",
+    "literal_paths", "whole_because", "shared_faults",
 }  # fmt: skip
-"""Fields of a job that no decision rests on, where no instances are warm."""
+"""Fields of a job that no decision rests on."""
 NOT_TOLD_OF_ATTEMPTS = {
     "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
     "message", "artifact", "checkpoints", "node_share", "gpu_bound",
@@ -68,6 +71,8 @@ def _named(value: Any) -> Any:
         return value.name, value.state
     if isinstance(value, Node):
         return value.pool, value.name, value.generation
+    if isinstance(value, WarmSlot):
+        return value.pool, value.key, value.until
     if isinstance(value, tuple):
         return [_named(each) for each in value]
     return _short(value) if type(value).__name__ == "Start" else value
@@ -82,7 +87,6 @@ def test_a_plan_on_what_is_told_is_the_plan(name: str):
         if checked >= MOST:
             return
         checked += 1
-        snapshot = replace(snapshot, warm=())  # Forecasts take warm instances as free at once.
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
         queue = QueueSnapshot(
             at=now,
@@ -92,6 +96,7 @@ def test_a_plan_on_what_is_told_is_the_plan(name: str):
             yields=snapshot.yields,
             spent=snapshot.spent,
             nodes=snapshot.nodes,
+            warm=first_to_go(slot for slot in snapshot.warm if slot.holds),
         )
         view = there_and_back(queue)
         told = {job.name: job for job in map(job_of, view.jobs)}
@@ -107,6 +112,7 @@ def test_a_plan_on_what_is_told_is_the_plan(name: str):
             yields=tuple(map(yielded_of, view.yields)),
             spent=spending_of(view.spent),
             nodes=tuple(map(node_of, view.nodes)),
+            warm=warm_slots_of(view.warm),
         )
         assert decided(again, now) == decided(snapshot, now)
 
@@ -129,6 +135,8 @@ JOB = Job(
     gpus=25,
     tenant="a1b2",
     longest_attempt=60_000,
+    warm_key="0123456789ab",
+    keep_alive=60_000,
     project="team",
     group="grid",
     after=("first",),
@@ -177,6 +185,8 @@ JOB = Job(
         silent_since=15,
         heartbeat_missed=True,
         stalled_at=16,
+        warm_key="0123456789ab",
+        keep_warm=90_000,
         stop=StopOrder(cause=StopCause.EVICTED, by="theirs", at=17, sent=True, grace_until=18),
     ),
 )
@@ -229,6 +239,44 @@ def test_every_field_of_a_node_that_decisions_rest_on_is_told():
     )
     (told,) = there_and_back(QueueSnapshot(at=0, pools=(), jobs=(), nodes=(node,))).nodes
     assert node_of(told) == node
+
+
+SLOT = WarmSlot(
+    pool="p",
+    training_job="warm-00000",
+    job="",
+    number=0,
+    instance_type="ml.p5.48xlarge",
+    demand=Demand(slots=2),
+    key="0123456789ab",
+    since=1_000,
+    until=2_000,
+    released_at=1_500,
+    released_for="own",
+)
+
+
+def test_every_field_of_a_warm_slot_that_decisions_rest_on_is_told():
+    reused = replace(SLOT, reused_by="theirs", training_job="warm-00001")
+    view = there_and_back(QueueSnapshot(at=0, pools=(), jobs=(), warm=(SLOT, reused)))
+    first, second = warm_slots_of(view.warm)
+    assert first == SLOT
+    assert second.reused_by and not second.releasing
+    assert "theirs" not in view.model_dump_json()
+
+
+def test_warm_keys_of_others_are_told_apart_without_the_keys():
+    theirs = replace(JOB, name="theirs", project="other", warm_key="ffffffffffff", attempt=None)
+    slots = (SLOT, replace(SLOT, key=theirs.warm_key, released_for="theirs"))
+    queue = QueueSnapshot(at=0, pools=(), jobs=(JOB, theirs), warm=slots)
+    seen = as_seen(queue, lambda job: job is not theirs)
+    own, other = seen.jobs
+    assert own.attempt is not None
+    assert own.warm_key == own.attempt.warm_key != other.warm_key
+    assert [slot.key for slot in seen.warm] == [own.warm_key, other.warm_key]
+    assert [slot.released_for for slot in seen.warm] == ["own", other.name]
+    text = there_and_back(seen).model_dump_json()
+    assert not any(word in text for word in ("0123456789ab", "ffffffffffff", "theirs"))
 
 
 def test_tenants_of_others_are_told_apart_without_their_keys():

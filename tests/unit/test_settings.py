@@ -41,6 +41,8 @@ EVERYTHING = Pool(
     state=PoolState.PAUSED,
 )
 SHARED = replace(SMALL, pending_timeout=1_800_000, count_foreign=True)
+PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
+PLANNED = replace(SMALL, capacity_kind=CapacityKind.PLAN, plan_arn=PLAN)
 SPOT = replace(SMALL, capacity_kind=CapacityKind.SPOT, spot_wait=3_600_000)
 READS = [
     (f"small=8@{P4}", (SMALL,)),
@@ -50,6 +52,7 @@ READS = [
     (f"small=8@{P4};pending_timeout=1800;count_foreign=true", (SHARED,)),
     (f"small=8@{P4};count_foreign=false", (SMALL,)),
     (f"small=8@{P4};capacity_kind=spot;spot_wait=3600", (SPOT,)),
+    (f"small=8@{P4};capacity_kind=plan;plan_arn={PLAN}", (PLANNED,)),
     (
         f"all=0@{P5};consolidate=true;state=paused;resources=gpus:16+licences:2;properties=mem_per_gpu_in_GiB:80+nvlink:1",
         (EVERYTHING,),
@@ -131,8 +134,10 @@ MISTAKES = [
     (f"p=1@{P4};min_runtime=1;min_runtime=2", "'min_runtime=2' is not one of"),
     (f"p=1@{P4};colour=3", "stall_after=SECONDS, count_foreign=true|false"),
     (f"p=1@{P4};pending_timeout=0", "pool 'p': pending_timeout must be a whole number from 1 to 2419200, not 0"),
-    (f"p=1@{P4};capacity_kind=plan", "pool 'p': capacity_kind must be one of on_demand, spot, not 'plan'"),
+    (f"p=1@{P4};capacity_kind=cheap", "pool 'p': capacity_kind must be one of on_demand, spot, plan, not 'cheap'"),
     (f"p=1@{P4};spot_wait=-1", "pool 'p': spot_wait must be a whole number from 0 to 2419200, not '-1'"),
+    (f"p=1@{P4};capacity_kind=plan", "pool 'p': capacity_kind plan needs the plan: give plan_arn"),
+    (f"p=1@{P4};plan_arn=june", "pool 'p': plan_arn must be the ARN of a training plan"),
     (f"p=1@{P4};capacity_kind=spot;nodes=gpus:8", "pool 'p': a spot pool has no nodes"),
     (f"p=1@{P4};count_foreign=yes", "pool 'p': count_foreign must be true or false, not 'yes'"),
     ('[{"name": "p", "slots": 1, "instance_type": "ml.g5.xlarge", "count_foreign": 1}]', "count_foreign must be true or false, not 1"),

@@ -233,7 +233,7 @@ def test_alarms_and_dashboard_show_existing_metrics(template):
     shown = metrics_in(template["Resources"])
     assert shown == {
         *("Failure", "Trouble", "RightsMissing", "OldestWaiting", "Drift", "Tick", "PoolsRefused"),
-        "NotNotified",
+        *("NotNotified", "WarmUnused"),
     }
     assert shown <= emitted
     service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from slotq.output.job_tables import attempts_table, explanation
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolState, WarmSlot
+from slotq_core.model.reasons import SlotsComing
 from slotq_core.operations.doctor import Doctor
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.views.jobs import JobView, job_view
 from tests.queue_world import INSTANCE_TYPE, ROLE, QueueWorld, pool, request
 
 MINUTE = 60_000
@@ -222,6 +225,20 @@ def test_a_slot_is_over_when_its_time_is():
     assert (use.job, use.slots, use.ended_at - use.admitted_at) == ("job", 1, 10 * MINUTE)
 
 
+def test_use_counts_warm_time_as_a_kind_of_its_own():
+    world = world_of(warm())
+    submit(world, "job")
+    world.deliver()
+    done(world)
+    tick(world, 601)
+    totals = world.manager.usage.page(end=world.clock.now(), by=("kind",)).totals
+    ran, kept = (amounts for _, amounts in sorted(totals.items(), key=lambda cell: cell[0]))
+    assert [group.kind for group in sorted(totals)] == ["on_demand", "warm"]
+    assert (kept.slot_ms, kept.instance_ms) == (10 * MINUTE, 10 * MINUTE)
+    assert (kept.jobs, kept.attempts, kept.waits.count) == (0, 0, 0)
+    assert (ran.jobs, ran.attempts) == (1, 1)
+
+
 def used(world: QueueWorld) -> list[Any]:
     from slotq_core.usage.calendar_days import day_of
 
@@ -239,6 +256,61 @@ def test_a_reused_slot_counts_until_it_is_reused():
     tick(world)
     (use,) = (it for it in used(world) if it.outcome == "warm" and it.job == "first")
     assert use.ended_at - use.admitted_at == 200_000
+
+
+def test_history_and_why_say_that_a_job_is_on_warm_instances():
+    world = world_of(warm())
+    for name in ("first", "second"):
+        submit(world, name)
+        world.deliver()
+        if name == "first":
+            done(world)
+
+    def shown(name: str) -> JobView:
+        status = world.manager.jobs.status(name)
+        return job_view(status.job, attempts=status.attempts)
+
+    assert [attempt.warm for attempt in shown("first").attempts] == [False]
+    assert [attempt.warm for attempt in shown("second").attempts] == [True]
+    assert "  instances    on warm instances" in explanation(shown("second"))
+    (column,) = (
+        c for c in attempts_table(shown("second").attempts).columns if c.header == "MESSAGE"
+    )
+    assert column._cells == ["on warm instances"]
+    done(world)
+    assert shown("second").state == "completed"
+    assert "instances" not in explanation(shown("second"))
+
+
+def test_why_names_the_warm_instances_that_a_job_waits_for():
+    world = world_of(warm(slots=2), limit=2, release_seconds=300)
+    submit(world, "first")
+    world.deliver()
+    done(world)
+    submit(world, "other", role=OTHER_ROLE, slots=2)
+    world.deliver()
+    reason = world.manager.jobs.status("other").reason
+    assert reason == SlotsComing(pool="p", needed=2, free=1, coming=1, releasing=1)
+    assert reason.sentence().startswith(
+        "starts in pool p when warm instances that do not match it are gone; needs 2 slots"
+    )
+
+
+def test_a_tick_says_how_long_instances_were_warm_for_nobody():
+    world = world_of(warm(slots=3), limit=3)
+    submit(world, "first", slots=2)
+    submit(world, "like")
+    world.deliver()
+    done(world)
+    world.later(200)
+    submit(world, "again")
+    world.deliver()
+    found = []
+    for _ in range(12):
+        world.later(60)
+        found.append(world.manager.tick().warm_unused)
+    assert sum(found) == 2 * 10 * MINUTE + 10 * MINUTE, "of the first and of the last, not of like"
+    assert [each for each in found if each] == [2 * 10 * MINUTE, 10 * MINUTE]
 
 
 # --- what releases ---

@@ -1,5 +1,5 @@
 // What the timeline draws: windows of time, lanes of a pool, and bars as paths. Few shapes, however
-// many attempts: bars narrower than a point are drawn together, and a whole pool is three paths.
+// many attempts: bars narrower than a point are drawn together, and a whole pool is five paths.
 
 import type { HeldSlots } from "./api";
 import { counted, lasting, person, shortened } from "./words";
@@ -103,6 +103,9 @@ export interface Mark {
 export interface Drawing {
   starts: string;
   runs: string;
+  /** Attempts on spot instances, and the time that instances stayed warm. */
+  spot: string;
+  warm: string;
   evicted: string;
   /** Texts within bars, or beside bars without room: names, and the beneficiary of an eviction. */
   names: Mark[];
@@ -144,6 +147,8 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
   const at = (moment: number) => ((Math.min(to, Math.max(from, moment)) - from) / (to - from)) * width;
   const starts: string[] = [];
   const runs: string[] = [];
+  const spot: string[] = [];
+  const warm: string[] = [];
   const evicted: string[] = [];
   const names: Mark[] = [];
   /** By lane, up to where its narrow bars are drawn already. */
@@ -184,7 +189,7 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
       } else eviction = whole;
     }
     // Not across the border between the pale part and the rest: on one of them it would not be legible.
-    const name = speaks ? bar.of.job : "";
+    const name = speaks && bar.of.kind !== "warm" ? bar.of.job : "";
     const needs = name.length * LETTER;
     const pale = middle - begin > needs + 4;
     const x = pale || middle <= begin ? begin + 4 : middle + 4;
@@ -196,26 +201,29 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
       last[bar.lane] = { name: fits ? "" : name, eviction, begin, end, y: y + thick - 5, free: taken[bar.lane] ?? 0, cut };
     }
     taken[bar.lane] = end;
+    const full = bar.of.kind === "warm" ? warm : bar.of.kind === "spot" ? spot : runs;
     if (end - begin < 1) {
       const point = Math.floor(begin);
       if (point >= (drawn[bar.lane] ?? -1)) {
-        runs.push(box(point, y, 1, thick));
+        full.push(box(point, y, 1, thick));
         drawn[bar.lane] = point + 1;
       }
     } else {
       if (middle > begin) starts.push(box(begin, y, middle - begin, thick));
-      if (end > middle) runs.push(box(middle, y, end - middle, thick));
+      if (end > middle) full.push(box(middle, y, end - middle, thick));
     }
   }
   for (const row of last.keys()) settle(row, width);
   return {
     starts: starts.join(""),
     runs: runs.join(""),
+    spot: spot.join(""),
+    warm: warm.join(""),
     evicted: evicted.join(""),
     names,
     height: Math.max(1, lanes) * lane + 4,
     lane,
-    shapes: starts.length + runs.length + evicted.length,
+    shapes: starts.length + runs.length + spot.length + warm.length + evicted.length,
   };
 }
 
@@ -262,11 +270,17 @@ export function slotsOf({ slots, part_of_slot }: HeldSlots): string {
   return gpus === undefined ? counted(slots, "slot") : `${gpus} of ${counted(all ?? gpus, "GPU")}`;
 }
 
+/** How long its instances stayed warm after it. */
+const kept = (of: HeldSlots, end: number): string =>
+  `${slotsOf(of)} warm for ${lasting((end - Date.parse(of.admitted_at)) / 1000)} after attempt ${of.number}`;
+
 export function inWords(of: HeldSlots, now: number): string {
   const whose = [person(of.submitter), of.project].filter(Boolean).join(", ");
   const end = of.ended_at ? Date.parse(of.ended_at) : now;
   const how = of.evicted ? forWhom(of) : (of.outcome ?? (of.ended_at ? "ended" : "goes on"));
-  const held = `${slotsOf(of)} for ${lasting((end - Date.parse(of.admitted_at)) / 1000)}`;
+  const spot = of.kind === "spot" ? " on spot" : "";
+  if (of.kind === "warm") return `${nameOf(of)}${whose && ` (${whose})`}: ${kept(of, end)}`;
+  const held = `${slotsOf(of)}${spot} for ${lasting((end - Date.parse(of.admitted_at)) / 1000)}`;
   return `${nameOf(of)}${whose && ` (${whose})`}, attempt ${of.number}: ${held}; ${how}`;
 }
 

@@ -34,3 +34,13 @@ test("a project shows its part of past use, if that counts", async () => {
   await screen.findByText(/1 more are asked for\. It has 45\.3 % of past use; its weight deserves 25 %\./);
   expect(screen.getAllByText(/past use/)).toHaveLength(1);
 });
+
+test("departments come before their projects", async () => {
+  const status = { pool: "", resource: "slots", quota: 4, share: 5, limit: null, held: 3, stopping: 0, waiting: 2, over_quota: 0, past_use: null, due: null };
+  const project: Project = { name: "vision", project: {}, used: {}, standings: [], budget: null };
+  const science = { name: "science", department: { name: "science" }, standings: [status] };
+  vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ projects: [project], departments: [science] })));
+  render(<Projects />);
+  await screen.findByText(/slots: holds 3 of a quota of 4; its fair share now is 5; 2 more are asked for\./);
+  expect(screen.getAllByRole("heading", { level: 2 }).map((heading) => heading.textContent)).toEqual(["Department science", "vision"]);
+});

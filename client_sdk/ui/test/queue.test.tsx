@@ -1,7 +1,7 @@
 import { cleanup, render, screen, within } from "@testing-library/preact";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Job, Pool, Project } from "../src/api";
-import { hoursOf, Queue, troubleOf } from "../src/views/queue";
+import { hoursOf, Queue, troubleOf, warmOf } from "../src/views/queue";
 import { inSlots } from "../src/views/tiles";
 import { clock } from "../src/words";
 
@@ -57,6 +57,15 @@ function answers(said: Record<string, unknown>) {
     return new Response(JSON.stringify(answer ?? { message: "you may not" }), { status: answer ? 200 : 403 });
   });
 }
+
+test("a pool says what stays warm", () => {
+  const slot = (state: string, until: string) => ({ slots: 1, state, since: "2026-11-20T10:00:00.000Z", until: `2026-11-20T${until}:00.000Z` });
+  const warm = [slot("idle", "10:20"), slot("idle", "10:10"), slot("releasing", "10:30"), slot("reused", "10:30")];
+  expect(warmOf({ ...pool(4, {}), warm })).toBe(
+    "2 slots warm for matching jobs, until 2026-11-20 10:20:00 UTC at the latest. 1 warm slot being released. 1 warm slot used outside the queue.",
+  );
+  expect(warmOf({ ...pool(4, {}), warm: [] })).toBe("");
+});
 
 test("each line has places of its own, without a gap, in the queue's order", async () => {
   const why = { kind: "blocked", text: "needs 2 slots; pool p5 has 0 free of 4" };

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Attempt, Job } from "../src/api";
 import { story } from "../src/story";
+import { remarks } from "../src/views/job";
 
 const at = (minute: number) => new Date(minute * 60_000).toISOString();
 const now = 500 * 60_000;
@@ -48,4 +49,9 @@ test("a job that is being stopped", () => {
   expect(story(job({ state: "stopping", attempts: [first] }), now).at(-1)).toBe(
     "is being stopped for big",
   );
+});
+
+test("an attempt that started on warm instances says so", () => {
+  expect(remarks(attempt({ warm: true, message: "it goes on" }))).toEqual(["On warm instances.", "it goes on"]);
+  expect(remarks(attempt({}))).toEqual([]);
 });

@@ -24,6 +24,7 @@ const attempt = (job: string, from: number, to: number | null, fields: Partial<H
   admitted_at: at(from),
   running_since: at(from),
   ended_at: to === null ? null : at(to),
+  kind: "on_demand",
   outcome: to === null ? null : "completed",
   evicted: null,
   ...fields,
@@ -71,6 +72,20 @@ test("attempts that overlap have lanes of their own", () => {
   const [pool] = lanesOf([attempt("a", 0, 2), attempt("b", 1, 3), attempt("c", 2, 4), attempt("d", 3, null)], BEGIN + DAY);
   expect(pool!.held.map((bar) => bar.lane)).toEqual([0, 1, 0, 1]);
   expect(pool!.held[3]!.end).toBe(BEGIN + DAY);
+});
+
+test("spot and warm time are drawn and named apart", async () => {
+  const held = [attempt("a", 0, 2, { kind: "spot" }), attempt("a", 2, 4, { kind: "warm", outcome: "warm" }), attempt("b", 4, 6)];
+  const [pool] = lanesOf(held, BEGIN + DAY);
+  const drawn = drawing(pool!, DAY_LONG, 960);
+  expect([drawn.spot, drawn.warm, drawn.runs].map((path) => path.split("M")[1]!.split(" ")[0])).toEqual(["0", "80", "160"]);
+  expect(drawn.names.map((mark) => mark.text)).toEqual(["a", "b"]);
+  expect(inWords(held[0]!, 0)).toContain("1 slot on spot for 2 h");
+  expect(inWords(held[1]!, 0)).toContain("1 slot warm for 2 h after attempt 1");
+  answers(page(held));
+  render(<Timeline />);
+  await screen.findByText("runs on spot");
+  screen.getByText("stays warm for the next job");
 });
 
 test("an attempt on a node holds GPUs, not a slot", () => {

@@ -50,6 +50,10 @@ SLEEPS = {"TrainingInputMode: File}": "TrainingInputMode: File, ContainerEntrypo
 LOSS = "ContainerEntrypoint: [echo, loss=0.21]"
 FIRST = 'import os\nFIRST = os.environ["TRAINING_JOB_NAME"] == "long"\n'
 """The first attempt stands still until it is evicted, however slow the machine is."""
+PLANS = (
+    '{"plans": [{"name": "june", "instance_type": "ml.p5.48xlarge", '
+    '"windows": [{"from": 0, "to": 777600, "instances": 2}]}]}'
+)
 QUEUE = "python: from slotq import QueueClient; queue = QueueClient()"
 
 WORLDS: dict[str, World] = {
@@ -177,6 +181,19 @@ WORLDS: dict[str, World] = {
         then=checks.USAGE,
     ),
     "docs/warm.md": World(pools=(P5,)),
+    "docs/plans.md": World(
+        files={"plans.json": PLANS},
+        setup=(
+            (
+                'curl -s --fail -H "x-slotq-token: $SLOTQ_LOCAL_TOKEN" '
+                "$AWS_ENDPOINT_URL/_slotq/plans -d @plans.json"
+            ),
+        ),
+        then={"slotq pools show june": checks.says("june is active, 0 of 2 instances in use")},
+    ),
+    "docs/use-what-you-have-bought.md": World(
+        then={"slotq pools show june": checks.says("june is active, 0 of 2 instances in use")},
+    ),
 }
 
 AWS = "it is about an AWS account"

@@ -16,10 +16,14 @@ from werkzeug.serving import make_server
 from slotq.local.entry.guard import Guard
 from slotq.local.entry.signatures import Caller
 from slotq.local.front import Front
+from slotq.local.training.plan_documents import read_plans
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import Unavailable
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.ports.training import Phase, Verdict
-from tests.unit.sagemaker.adapter_world import World, attempt, job, request
+from tests.unit.sagemaker.adapter_world import TYPE, World, attempt, job, request
+
+PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +138,28 @@ def test_a_running_training_job_is_described(world: World) -> None:
     assert seen is not None
     assert (seen.ours, seen.instances) == (True, 1)
     assert world.training.look_into("nobody", now=7) is None
+
+
+def test_a_training_plan_is_described(world: World) -> None:
+    windows = ({"from": 0, "to": 60, "instances": 3}, {"from": 90, "to": 99.5, "instances": 4})
+    plan = {"name": "june", "instance_type": TYPE, "windows": [*windows], "unhealthy": 1}
+    world.plane.set_plans(read_plans({"plans": [{**plan, "used_elsewhere": 2}]}, now=1))
+    world.clock.set(7)
+    assert world.training.describe_plan(PLAN) == PlanFacts(
+        status=PlanStatus.ACTIVE,
+        instance_type=TYPE,
+        windows=(
+            PlanWindow(begins=1, ends=60_001, slots=3),
+            PlanWindow(begins=90_001, ends=99_501, slots=4),
+        ),
+        total=3,
+        in_use=2,
+        unhealthy=1,
+        read_at=7,
+    )
+    world.plane.set_plans([])
+    assert world.training.describe_plan(PLAN) is None
+    assert world.plane.calls["DescribeTrainingPlan"] == 2
 
 
 def test_no_connection_is_a_retry_or_unavailable() -> None:

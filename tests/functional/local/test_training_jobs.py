@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,57 @@ def test_spot_goes_on_from_its_checkpoint_after_an_interruption(account: Account
     ]
     assert account.said("taken-back") == ["from 0", "at 7", "from 7", "all done"]
     assert account.read("checkpoints/spot/step.txt") == b"20"
+
+
+IN_PLAN = """
+import os, pathlib, time
+ends = os.environ["SAGEMAKER_CURRENT_CAPACITY_BLOCK_EXPIRATION_TIMESTAMP"]
+saved = pathlib.Path("{folder}/step.txt")
+print("second" if saved.exists() else "first", int(ends) // 1000, flush=True)
+if not saved.exists():
+    saved.write_text("1")
+    time.sleep(600)
+"""
+
+
+def test_a_job_goes_on_in_the_next_window_of_its_training_plan(account: Account) -> None:
+    arn = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
+
+    def declare(begins: int, ends: int) -> None:
+        later = {"from": ends + 3600, "to": ends + 7200, "instances": 1}
+        windows = [{"from": begins, "to": ends, "instances": 1}, later]
+        plan = {"name": "june", "instance_type": "ml.m5.large", "windows": windows}
+        account.control("plans", {"plans": [plan]})
+
+    def status() -> str:
+        shown: str = account.describe("planned")["SecondaryStatus"]
+        return shown
+
+    folder = "/opt/ml/checkpoints" if isolation.available() else "../checkpoints"
+    declare(-3600, 1810)
+    try:
+        account.create(
+            "planned",
+            IN_PLAN.format(folder=folder),
+            CheckpointConfig={"S3Uri": f"s3://{account.bucket}/checkpoints/planned"},
+            ResourceConfig={
+                "InstanceType": "ml.m5.large",
+                "InstanceCount": 1,
+                "VolumeSizeInGB": 1,
+                "TrainingPlanArn": arn,
+            },
+        )
+        seen = account.sagemaker.describe_training_plan(TrainingPlanName="june")
+        assert (seen["TrainingPlanArn"], seen["Status"]) == (arn, "Active")
+        first = seen["ReservedCapacitySummaries"][0]["EndTime"].timestamp()
+        account.until(lambda: status() == "Pending", "its instances are not taken")
+        declare(0, 7200)
+        assert account.ended("planned")["TrainingJobStatus"] == "Completed"
+        second = account.control("plans")["plans"][0]["ReservedCapacitySummaries"][0]["EndTime"]
+    finally:
+        account.control("plans", {"plans": []})
+    ends = [int(first), int(datetime.fromisoformat(second).timestamp())]
+    assert account.said("planned") == [f"first {ends[0]}", f"second {ends[1]}"]
 
 
 ON_SIGTERM = """

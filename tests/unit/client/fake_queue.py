@@ -196,6 +196,7 @@ class FakeQueue:
         """The parts of requests that are withheld from this caller."""
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
+        self.warnings_of_pools: list[str] = []
         self.changes: list[ChangeView] = []
         self.usage: list[UsagePageView] = [usage_page()]
         """The pages of GET /usage."""
@@ -347,7 +348,9 @@ class FakeQueue:
             if stated is not None and int(stated) != len(self.changes):
                 raise Outdated(f"revision {len(self.changes)} by now", field="revision")
             self._set_pool(name, settings)
-        return PoolsView(pools=self.pools, revision=len(self.changes))
+        return PoolsView(
+            pools=self.pools, revision=len(self.changes), warnings=self.warnings_of_pools
+        )
 
     def _set_pool(self, name: str, settings: dict[str, Any] | None) -> None:
         """Give the pool these settings; None: remove it."""

@@ -172,6 +172,12 @@ def test_a_wrong_command_line_changes_nothing(slotq, queue, words):
     assert queue.changes == []
 
 
+def test_what_the_queue_warns_of_is_shown(slotq, queue):
+    queue.warnings_of_pools = ["pool p5: keep_warm is 7,200 s"]
+    result = slotq("pools", "set", "p5", "--keep-warm", "7200")
+    assert "warning: pool p5: keep_warm is 7,200 s" in result.stderr
+
+
 def test_a_pool_below_its_use_is_reported(slotq):
     result = slotq("pools", "resize", "p5", "0")
     assert "pool p5 now has 1 slot fewer than are in use: nothing is stopped" in result.stderr

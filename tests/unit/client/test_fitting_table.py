@@ -67,6 +67,20 @@ def test_no_table_loses_letters(table, width):
     assert kept
 
 
+@pytest.mark.parametrize(
+    ("cause", "ended", "said"),
+    [
+        ("evicted", "evicted", "evicted for june"),
+        ("closed", "evicted", "evicted, as june closed"),
+        ("closed", None, "stopping, as june closed"),
+        ("closed", "completed", "completed"),
+    ],
+)
+def test_a_history_says_for_whom_or_what_an_attempt_ended(cause, ended, said):
+    ran = attempt(outcome=ended, stop_cause=cause, stopped_for="june")
+    assert any(said in line for line in shown(attempts_table([ran]), 200))
+
+
 MANY = [running(name="r"), *(waiting(n, WHY, name=f"job-{n}") for n in range(300))]
 
 

@@ -6,8 +6,19 @@ import io
 
 from rich.console import Console, RenderableType
 
-from slotq.output.project_tables import project_page, projects_table
-from slotq_core.wire.document.views import BudgetView, ProjectView, ShareStatusView
+from slotq.output.project_tables import (
+    departments_table,
+    project_page,
+    projects_table,
+    sharing_tables,
+)
+from slotq_core.wire.document.views import (
+    BudgetView,
+    DepartmentView,
+    ProjectsView,
+    ProjectView,
+    ShareStatusView,
+)
 
 SPEECH = ProjectView(name="speech", project={"name": "speech"}, used={}, standings=[])
 VISION = ProjectView(
@@ -63,3 +74,19 @@ def test_the_table_shows_past_use_if_it_counts() -> None:
     assert printed(project_page(counts))[-1] == "# past use: 45.3 % (due 25 %)"
     by_pool = SPEECH.model_copy(update={"standings": [status(50, "p"), status(20, "q")]})
     assert "p: 50 % (due 25 %), q: 20 % (due 25 %)" in printed(projects_table([by_pool]))[1]
+
+
+def test_departments_come_before_their_projects_if_there_are_any() -> None:
+    science = DepartmentView(
+        name="science", department={"name": "science", "weight": 3}, standings=[status(45.3)]
+    )
+    head, line = printed(departments_table([science]))
+    assert head.split() == [
+        "DEPARTMENT", "WEIGHT", "PRIORITY", "QUOTA", "SHARE", "USED", "OVER", "WAITING",
+        "PAST", "USE",
+    ]  # fmt: skip
+    assert line.split()[:8] == ["science", "3", "0", "1", "1", "1", "1", "1"]
+    assert line.endswith("45.3 % (due 25 %)")
+    view = ProjectsView(revision=1, projects=[SPEECH], departments=[science])
+    assert len([*sharing_tables(view)]) == 3
+    assert len([*sharing_tables(view.model_copy(update={"departments": []}))]) == 1

@@ -71,6 +71,15 @@ def test_a_job_on_a_node_is_drawn_with_its_gpus():
     assert "GPUs" not in drawn(page(attempt("whole")))[1]
 
 
+def test_spot_and_warm_time_are_told_from_the_rest():
+    kept = attempt("kept", "12:00", "18:00", kind="warm", outcome="warm")
+    lines = drawn(page(attempt("kept", "00:00", "12:00"), kept, attempt("cheap", kind="spot")), 70)
+    assert set(row(lines, "cheap").removeprefix("cheap").strip()) == {"▓"}
+    assert re.fullmatch(r"kept  █+▌?▒+", row(lines, "kept").rstrip())
+    assert lines[1].rstrip() == "░ starts  █ runs  ▓ runs on spot  ▒ stays warm  ✗ is evicted"
+    assert "spot" not in drawn(page(attempt("kept")))[1]
+
+
 def test_pages_are_one_drawing(slotq, queue):
     queue.attempts = [
         page(attempt("one"), next="2026-11-20~1~x~1", gone=2),

@@ -101,7 +101,7 @@ def test_alarms_and_memory_are_as_in_the_template():
         for it in resources.values()
         if it["Type"] == "AWS::CloudWatch::Alarm" and "Condition" not in it
     ]
-    assert len(alarms) == 10, "as the assumption says"
+    assert len(alarms) == 11, "as the assumption says"
     metrics = sum(
         len([each for each in alarm["Metrics"] if "MetricStat" in each])
         if "Metrics" in alarm

@@ -292,19 +292,6 @@ def test_spot_instances_do_not_count_in_the_limit_of_a_type() -> None:
         world.create("c")
 
 
-def test_a_job_waits_two_days_at_most_for_its_training_plan() -> None:
-    world = World(stick_pending=2)
-    plan = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p"
-    resources = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
-    world.create("a", ResourceConfig={**resources, "TrainingPlanArn": plan})
-    world.create("b", ResourceConfig=resources)
-    world.until(2 * 86_400 - 1)
-    assert world.status("a") == world.status("b") == "InProgress/Pending"
-    world.until(2 * 86_400)
-    assert (world.status("a"), world.status("b")) == ("Failed/Failed", "InProgress/Pending")
-    assert world.describe("a")["FailureReason"].startswith("InsufficientCapacityError")
-
-
 def test_a_counting_knob_counts_down_for_matching_names() -> None:
     world = World(refuse_creates=1, match="b*")
     world.create("a")

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import EVERYWHERE, Department, PastUse, Project
+from slotq_core.model.projects import EVERYWHERE, Department, PastUse, Project, UseOf
 from slotq_core.model.sharing import FairShare
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.explain.share_status import share_statuses
+from slotq_core.policy.order import position, precedence
 from slotq_core.policy.state.quotas.fair_shares import Sharer, by_past_use, divide
 from slotq_core.policy.state.quotas.opening import opened
 from tests.unit.policy.test_reasons import NOW, pool, runs, waits
@@ -70,6 +71,27 @@ def test_past_use_changes_weights(
     assert [shares[one.name] for one in everyone] == pytest.approx(
         [64 * part for part in expected], abs=1
     )
+
+
+def test_the_user_who_has_used_less_goes_first_within_the_rank() -> None:
+    settings, used = FairShare(of=UseOf.USERS), {"a": {"anna": 60, "ben": 4}}
+    jobs = (
+        waits("first", person="anna", project="a", after=1),
+        waits("second", person="ben", project="a", after=2),
+        waits("third", person="carl", project="a", after=3),
+        waits("high", person="anna", project="a", after=9, priority=1),
+    )
+    snapshot = Snapshot(
+        pools=(pool(),),
+        waiting=jobs,
+        fair_share=settings,
+        past_use=PastUse(users=used, of=UseOf.USERS),
+    )
+    order = sorted(jobs, key=lambda job: position(job, precedence(snapshot)))
+    assert [job.name for job in order] == ["high", "third", "second", "first"]
+    for of in (None, FairShare(), FairShare(of=UseOf.BOTH)):
+        by = precedence(replace(snapshot, fair_share=of))
+        assert bool(by.used) is (of is not None and of.of_users)
 
 
 def test_a_quota_is_never_moved() -> None:

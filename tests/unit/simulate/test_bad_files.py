@@ -18,6 +18,7 @@ from slotq.simulate.scenario.contents import SECTIONS
 POOL = "pools: [{name: p, capacity: 4}]\n"
 GPUS = "pools: [{name: p, capacity: {slots: 4, gpus: 8}}]\n"
 MEM = "pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
+PLAN = "pools: [{{name: p, capacity: 1, capacity_kind: plan, plan_windows: {}}}]"
 JOB = "jobs: [{name: j, submit_at: 0}]\n"
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
@@ -44,6 +45,18 @@ CASES = [
     (POOL + "jobs: [{name: j, instances: 9}]", 2, "jobs[0].instances", "did you mean 'slots'?"),
     ("pools: [{name: p, capacity: 1, changes: [{at: 1, capacty: 2}]}]", 1,
      "pools[0].changes[0].capacty", "takes at, capacity, foreign, state"),
+    # training plans
+    (PLAN.format("[]"), 1, "pools[0].plan_windows", "a pool of a training plan has windows"),
+    (PLAN.format("[{from: 5, to: 5, slots: 1}]"), 1, "pools[0].plan_windows[0].to",
+     "a window ends after it begins"),
+    (PLAN.format("[{from: 0, to: 9, slots: 1}, {from: 8, to: 12, slots: 1}]"), 1,
+     "pools[0].plan_windows[1].from", "a window begins when the one before it has ended"),
+    (PLAN.format("[{from: 0, to: 9, slots: 0}]"), 1, "pools[0].plan_windows[0].slots", "from 1"),
+    ("pools: [{name: p, capacity: 1, plan_windows: [{from: 0, to: 9, slots: 1}]}]", 1,
+     "pools[0].plan_windows", "only a pool with capacity_kind plan has a plan"),
+    ("pools: [{name: p, capacity: 1, unhealthy: 1}]", 1, "pools[0].unhealthy", "only a pool with"),
+    ("pools: [{name: p, capacity: 1, changes: [{at: 1, plan_windows: []}]}]", 1,
+     "pools[0].changes[0].plan_windows", "only a pool with capacity_kind plan has a plan"),
     # interruptions
     (POOL + "jobs: [{name: j, submit_at: 0, interruptions: [{lasts: 5}]}]", 2,
      "jobs[0].interruptions[0].after", "this key is needed"),
@@ -107,7 +120,7 @@ CASES = [
     ("pools: [{name: p, capacity: 1, state: broken}]", 1, "pools[0].state",
      "one of 'active', 'paused' or 'drained' is needed, not 'broken'"),
     ("pools: [{name: p, capacity: 1, changes: [{at: 5}]}]", 1, "pools[0].changes[0]",
-     "a change needs capacity, foreign or state"),
+     "a change needs capacity, foreign, state"),
     ("pools: [{name: p, capacity: 1, changes: [{at: 5, capacity: {gpus: 1}}]}]", 1,
      "pools[0].changes[0].capacity.gpus", "there is no resource 'gpus'; these exist: slots"),
     ("pools: [{name: p, capacity: 1, foreign: {gpus: 1}}]", 1, "pools[0].foreign.gpus",
@@ -297,6 +310,7 @@ WRONG_POOL = "pools: [{name: p, capacity: 1, nodes: {gpus: 8, "
 WRONG_ENTRY = {
     "pools.nodes": f"{WRONG_POOL}sellotape: 1}}}}]\n",
     "pools.nodes.vpc": f"{WRONG_POOL}vpc: {{sellotape: 1}}}}}}]\n",
+    "pools.plan_windows": PLAN.format("[{sellotape: 1}]"),
     "jobs.interruptions": "jobs: [{name: j, submit_at: 0, interruptions: [{sellotape: 1}]}]\n",
     "scheduler": "scheduler: {sellotape: 1}\n",
     "fair_share": "fair_share: {sellotape: 1}\n",

@@ -73,6 +73,31 @@ def test_a_drained_pool_offers_only_the_slots_in_use_and_a_paused_one_all():
     assert figures(pools=paused, jobs=jobs).utilisation == 0.5
 
 
+THU = "thu 00:00-00:10 UTC"
+"""Runs begin on a Thursday at midnight."""
+
+
+def test_closed_hours_offer_no_slots():
+    """1 slot held for 300 s of the first ten minutes, and for 300 s a week later; 2 offered."""
+    jobs = [job("a", runtime=300), job("b", 604_800, runtime=300)]
+    found = figures(pools=[pool(windows=[THU])], jobs=jobs)
+    assert found.utilisation == round(600 / (2 * 600 + 2 * 300), 4)
+
+
+def test_what_is_held_beyond_the_hours_counts_as_offered():
+    """Asked at 500 s and stopped at 600 s: 2 slots of 2 until then, nothing after."""
+    pools = [pool(windows=[THU], suspend_grace=100)]
+    jobs = [job("a", slots=2, runtime=5_000, release_seconds=100, max_runtime=6_000)]
+    assert figures(pools=pools, jobs=jobs, until=5_000).utilisation == 1.0
+
+
+def test_a_change_while_a_pool_is_closed_counts_from_its_opening():
+    """2 slots for 600 s, then 4 a week later; 1 held for 600 s each time."""
+    pools = [pool(2, windows=[THU], changes=[{"at": 1_000, "capacity": 4}])]
+    jobs = [job("a", runtime=600), job("b", 604_800, runtime=600)]
+    assert figures(pools=pools, jobs=jobs).utilisation == round(2 / 6, 4)
+
+
 def test_until_ends_a_run_with_live_jobs():
     """Job a runs and job b waits for ever: 1 of 2 slots for 100 s, without events after 0."""
     found = figures(pools=[pool()], jobs=[job("a"), job("b", slots=2)], until=100)

@@ -76,7 +76,7 @@ ASSUMED: Mapping[str, Assumption] = {
         value=0, meaning="projects with metrics (`ProjectMetrics`), and one more for all others"
     ),
     "log_bytes_each_project": Assumption(value=500, meaning="of a project's metrics, each minute"),
-    "alarm_metrics": Assumption(value=14, meaning="in the ten alarms that every stack has"),
+    "alarm_metrics": Assumption(value=15, meaning="in the eleven alarms that every stack has"),
     "polls_a_minute": Assumption(
         value=15, meaning="of Lambda, five at once and 20 s each, for ends of graces"
     ),

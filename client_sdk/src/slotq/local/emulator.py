@@ -30,6 +30,7 @@ from slotq.local.services.invocations import FUNCTION, Invocations
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
+from slotq.local.training.training_plans import TrainingPlan
 from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.errors import SlotQError
@@ -70,6 +71,8 @@ class Options:
     """How many GPUs each node pretends to have. None: this machine's own, and where it has none, as
     many as the instance type has."""
     knobs: Knobs = field(default_factory=Knobs)
+    plans: Sequence[TrainingPlan] = ()
+    """The account's training plans."""
 
 
 class Emulator:
@@ -117,6 +120,7 @@ class Emulator:
             knobs=options.knobs,
             region=options.region,
         )
+        self.plane.set_plans(options.plans)
         self._server = Server(options.host, port, self._front(port), fd=listening.fileno())
         listening.close()  # The server has a copy of the socket.
         self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))

@@ -41,8 +41,10 @@ from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.services.error_answers import Said, moto_answer, refusal
 from slotq.local.services.gateway import Environ, Gateway, GatewayAnswer, is_ours, read_body
 from slotq.local.services.invocations import FUNCTION, Invocations
+from slotq.local.training.plan_documents import read_plans
 from slotq.local.training.plane import Plane
 from slotq.local.training.request_check import NoAnswer
+from slotq_core.adapters.deployment_settings import SystemClock
 
 CONTROL = "/_slotq/"
 _MOTO_CONTROL = "/moto-api"
@@ -166,14 +168,26 @@ class Front:
                     raise GatewayAnswer("400 Bad Request", str(error)) from None
                 self._poke()
                 return _json(knobs.view())
+            case "GET", "plans":
+                return _json({"plans": self._plane.plans()})
+            case "POST", "plans":
+                return self._set_plans(_object(read_body(environ, MAX_CALL)))
             case "POST", "tick":
                 self._tick()
                 return _json(self._health())
         raise GatewayAnswer(
             "404 Not Found",
-            "unknown control; use GET /_slotq/health, GET or POST /_slotq/knobs, or POST "
-            "/_slotq/tick",
+            "unknown control; use GET /_slotq/health, GET or POST /_slotq/knobs, GET or POST "
+            "/_slotq/plans, or POST /_slotq/tick",
         )
+
+    def _set_plans(self, document: dict[str, Any]) -> Said:
+        try:
+            self._plane.set_plans(read_plans(document, now=SystemClock().now()))
+        except ValueError as error:
+            raise GatewayAnswer("400 Bad Request", str(error)) from None
+        self._poke()
+        return _json({"plans": self._plane.plans()})
 
 
 def _is_here(caller: str) -> bool:
@@ -203,7 +217,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _json(value: dict[str, Any]) -> Said:
-    return "200 OK", [_JSON], json.dumps(value).encode() + b"\n"
+    return "200 OK", [_JSON], json.dumps(value, default=str).encode() + b"\n"
 
 
 def _hang_up(environ: Environ) -> None:

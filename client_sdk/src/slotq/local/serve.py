@@ -18,6 +18,7 @@ from typing import Any
 from slotq.local import state
 from slotq.local.emulator import CannotStart, Emulator, Options
 from slotq.local.training.knobs import Knobs
+from slotq.local.training.training_plans import TrainingPlan, Window
 from slotq_core.errors import SlotQError
 
 _START_SECONDS = 90.0
@@ -130,7 +131,13 @@ def _as_text(options: Options) -> str:
 def _from_text(text: str) -> Options:
     values = json.loads(text)
     knobs, work = Knobs(**values.pop("knobs")), Path(values.pop("work"))
-    return Options(**values, knobs=knobs, work=work)
+    plans = [_plan(plan) for plan in values.pop("plans")]
+    return Options(**values, knobs=knobs, work=work, plans=plans)
+
+
+def _plan(values: dict[str, Any]) -> TrainingPlan:
+    windows = tuple(Window(**window) for window in values.pop("windows"))
+    return TrainingPlan(**values, windows=windows)
 
 
 def main() -> None:

@@ -66,6 +66,7 @@ def job_page(job: JobView) -> RenderableType:
         ("runs in", job.pool or ""),
         ("GPUs", units(job.gpus, "GPUs") if job.gpus else ""),
         ("node", node_text(job)),
+        ("instances", ON_WARM if _is_on_warm(job) else ""),
         ("GPU bound", GPU_BOUNDS.get(GpuBound(job.gpu_bound), "")),
         ("whole instance", one_line(job.whole.text) if job.whole else ""),
         ("literal paths", "yes" if job.literal_paths else ""),
@@ -88,6 +89,11 @@ def job_page(job: JobView) -> RenderableType:
     for warning in job.warnings:
         facts.add_row(Text("warning", style="bold yellow"), one_line(warning))
     return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
+
+
+def _is_on_warm(job: JobView) -> bool:
+    """Whether the attempt that goes on started on warm instances."""
+    return bool(job.pool and job.attempts and job.attempts[-1].warm)
 
 
 GPU_BOUNDS = {
@@ -125,10 +131,15 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
     return table
 
 
+ON_WARM = "on warm instances"
+"""Of an attempt that did not wait for new instances."""
+
+
 def _remarks(attempt: AttemptView) -> tuple[str, ...]:
     times = "once" if attempt.interruptions == 1 else f"{attempt.interruptions} times"
     interrupted = f"SageMaker interrupted it {times}" if attempt.interruptions else ""
-    return _spot(attempt), interrupted, attempt.resumption, attempt.warning, attempt.message
+    warm = ON_WARM if attempt.warm else ""
+    return _spot(attempt), warm, interrupted, attempt.resumption, attempt.warning, attempt.message
 
 
 def _spot(attempt: AttemptView) -> str:
@@ -158,6 +169,8 @@ def outcome(attempt: AttemptView) -> str:
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
     if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
         return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "closed" and how in {"evicted", "stopping"}:
+        return f"{how}, as {attempt.stopped_for} closed"
     if attempt.stop_cause == "requeued" and how in {"evicted", "stopping"}:
         return f"{how}, given up by {attempt.stopped_for}"
     if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:
@@ -184,12 +197,15 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
     if job.node:
         lines.append(f"  {'node':<13}{node_text(job)}")
+    if _is_on_warm(job):
+        lines.append(f"  {'instances':<13}{ON_WARM}: no time to provision others")
     if job.whole:
         lines.append(f"  {'whole':<13}{one_line(job.whole.text)}")
     warnings = job.warnings if submitted else job.news
     lines += [f"  {'warning':<13}{one_line(warning)}" for warning in warnings]
     if job.outlook:
         for what, entries in (
+            ("order", job.outlook.order),
             ("room", job.outlook.rooms),
             ("not evicted", job.outlook.evictions),
             ("reserved", job.outlook.reserved),

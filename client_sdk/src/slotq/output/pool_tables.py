@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         FailedNodesView,
         HoursView,
         MissingRightView,
+        PlanView,
         PoolSettingsView,
         PoolView,
     )
@@ -97,6 +98,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         ("used", _of(pool.used, pool.size)),
         ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
         *((("warm", warm_slots(pool)),) if pool.warm else ()),
+        *((("training plan", plan(pool.health.plan)),) if pool.health.plan else ()),
         ("health", health(pool)),
         ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
@@ -112,7 +114,11 @@ def health(pool: PoolView) -> str:
     if pool.hours is not None and not drained:
         said.append(hours(pool.hours, pool.capacity["slots"]))
     offered = pool.hours.slots if pool.hours else pool.capacity["slots"]
-    if not drained and pool.size["slots"] + pool.foreign["slots"] < offered:
+    unhealthy = min(offered, health.plan.unhealthy) if health.plan else 0
+    if unhealthy:
+        are = "is" if unhealthy == 1 else "are"
+        said.append(f"{units(unhealthy, 'instances')} of its training plan {are} unhealthy")
+    if not drained and pool.size["slots"] + pool.foreign["slots"] + unhealthy < offered:
         until = f" until {moment(health.learned_until)}" if health.learned_until else ""
         said.append(f"the account allows {health.learned}{until}")
     if health.errors:
@@ -128,6 +134,8 @@ def health(pool: PoolView) -> str:
 
 def hours(now: HoursView, slots: int) -> str:
     """What a pool's hours say: `open until 08:00 Europe/Berlin, 28 Nov`. `slots`: all of them."""
+    if now.why:
+        return now.why
     if not now.slots:
         return f"opens at {now.moment}" if now.moment else "closed"
     offers = "open" if now.slots >= slots else f"offers {units(now.slots, 'slots')}"
@@ -135,6 +143,18 @@ def hours(now: HoursView, slots: int) -> str:
         return offers
     after = "" if now.then == 0 else f", then {units(now.then, 'slots')}"
     return f"{offers} until {now.moment}{after}"
+
+
+def plan(shown: PlanView) -> str:
+    """The status of a training plan, and its windows: `june is active, 3 of 4 instances in use;
+    2026-12-03 08:00 to 2026-12-10 08:00: 4 instances`."""
+    name, used = shown.arn.rpartition("/")[2], f"{shown.in_use} of {shown.total} instances"
+    state = shown.status.replace("_", " ")
+    windows = [
+        f"{moment(window.begins)} to {moment(window.ends)}: {units(window.slots, 'instances')}"
+        for window in shown.windows
+    ]
+    return "; ".join((f"{name} is {state}, {used} in use", *windows))
 
 
 def _missing(right: MissingRightView) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -14,7 +14,42 @@ from slotq_core.model.projects import hours
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slotq_core.wire.document.views import BudgetView, ProjectView, QuotasView, UserQuotaView
+    from slotq_core.wire.document.views import (
+        BudgetView,
+        DepartmentView,
+        ProjectsView,
+        ProjectView,
+        QuotasView,
+        UserQuotaView,
+    )
+
+
+def sharing_tables(view: ProjectsView) -> Iterator[RenderableType]:
+    """The departments, if there are any, and the projects."""
+    if view.departments:
+        yield departments_table(view.departments)
+        yield Text()
+    yield projects_table(view.projects)
+
+
+def departments_table(departments: Iterable[DepartmentView]) -> RenderableType:
+    """The departments, one line each, as projects are shown. The quota is by default the sum of
+    those of its projects."""
+    shown = [*departments]
+    past = ("PAST USE",) if any(map(past_use, shown)) else ()
+    heads = (">WEIGHT", ">PRIORITY", "QUOTA", "SHARE", "USED", "OVER", "WAITING")
+    table = columns("DEPARTMENT", *heads, *past, leaves=("PRIORITY", "WEIGHT", "OVER", "WAITING"))
+    for department in shown:
+        entry = department.department
+        figures = ("quota", "share", "held", "over_quota", "waiting")
+        table.add_row(
+            department.name,
+            amounts(entry.get("weight", "quota")),
+            str(entry.get("priority", 0)),
+            *(_of(department, figure) for figure in figures),
+            *((past_use(department),) if past else ()),
+        )
+    return table
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
@@ -68,21 +103,21 @@ def _spent(budget: BudgetView | None) -> str:
     return f"{spent} of {whole} slot-hours ({budget.beyond})"
 
 
-def past_use(project: ProjectView) -> str:
+def past_use(owner: ProjectView | DepartmentView) -> str:
     """The part of past use, and the part that the weight deserves, by pool: `45 % (due 25 %)`.
     Empty: past use does not count."""
     by_pool = {
         status.pool: f"{status.past_use:g} % (due {status.due:g} %)"
-        for status in project.standings
+        for status in owner.standings
         if status.past_use is not None and status.due is not None
     }
     return amounts(by_pool.get("", by_pool)) if by_pool else ""
 
 
-def _of(project: ProjectView, figure: str) -> str:
-    """One figure of a project, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
+def _of(owner: ProjectView | DepartmentView, figure: str) -> str:
+    """One figure of an owner, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
     by_pool: dict[str, dict[str, int | float]] = {}
-    for status in project.standings:
+    for status in owner.standings:
         by_pool.setdefault(status.pool, {})[status.resource] = getattr(status, figure)
     if not any(amount for own in by_pool.values() for amount in own.values()):
         return "0"

@@ -11,8 +11,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slotq.output.job_tables import short_names
+from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import units
 from slotq_core.timestamps import from_iso, iso
+from slotq_core.usage.attempt_use import WARM
 
 if TYPE_CHECKING:
     from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView
@@ -30,7 +32,17 @@ _STEPS = [
     *(_DAY * n for n in (1, 2, 7, 14, 30, 90)),
 ]
 _STARTS, _RUNS, _ENDS, _EVICTED = "░", "█", "▌", "✗"
-_STYLES = {_STARTS: "dim", _RUNS: "blue", _ENDS: "blue", _EVICTED: "bold red"}
+_SPOT, _WARM = "▓", "▒"
+_STYLES = {
+    _STARTS: "dim",
+    _RUNS: "blue",
+    _SPOT: "blue",
+    _WARM: "dim",
+    _ENDS: "blue",
+    _EVICTED: "bold red",
+}
+_FULL = {CapacityKind.SPOT.value: _SPOT, WARM: _WARM}
+"""How an attempt with its instances is drawn, by kind, else as _RUNS."""
 _OTHERS = "(others)"
 """Replaces the names of jobs that the caller may not see."""
 
@@ -69,7 +81,10 @@ def timeline_text(view: AttemptsPageView, width: int) -> RenderableType:
 
 def _head(view: AttemptsPageView, scale: _Scale, label: int) -> Iterator[str]:
     yield f"{_clock(view.start)} to {_clock(view.end)} UTC"
-    legend = f"{_STARTS} starts  {_RUNS} runs  {_EVICTED} is evicted"
+    kinds = {attempt.kind for attempt in view.attempts}
+    spot = f"  {_SPOT} runs on spot" if CapacityKind.SPOT.value in kinds else ""
+    warm = f"  {_WARM} stays warm" if WARM in kinds else ""
+    legend = f"{_STARTS} starts  {_RUNS} runs{spot}{warm}  {_EVICTED} is evicted"
     on_nodes = any(attempt.part_of_slot for attempt in view.attempts)
     yield f"{legend}  1/8 one of a node's 8 GPUs" if on_nodes else legend
     least = (scale.end - scale.start) * _BETWEEN_TICKS // scale.columns
@@ -107,11 +122,11 @@ def _bar(attempts: Sequence[HeldSlotsView], scale: _Scale) -> Iterator[tuple[str
         begin = scale.column(from_iso(attempt.admitted_at))
         end = scale.end if attempt.ended_at is None else from_iso(attempt.ended_at)
         runs = end if attempt.running_since is None else from_iso(attempt.running_since)
-        last = scale.column(end)
+        last, full = scale.column(end), _FULL.get(attempt.kind, _RUNS)
         for at in range(begin, last + 1):
             if at >= scale.column(runs) and attempt.running_since is not None:
-                cells[at] = _RUNS
-            elif cells[at] != _RUNS:
+                cells[at] = full
+            elif cells[at] in " " + _WARM:
                 cells[at] = _STARTS
         if attempt.ended_at is not None and end < scale.end and last > begin:
             cells[last] = _ENDS if cells[last] == _RUNS else cells[last]

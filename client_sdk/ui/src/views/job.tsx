@@ -156,7 +156,7 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
               <td>
                 {attempt.outcome ?? (attempt.stop_cause ? "is being stopped" : "goes on")}
                 {attempt.stopped_for && `, for ${attempt.stopped_for}`}
-                {[attempt.resumption, attempt.warning, attempt.message].filter(Boolean).map((sentence) => (
+                {remarks(attempt).map((sentence) => (
                   <span key={sentence} class="why">
                     {sentence}
                   </span>
@@ -169,6 +169,10 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
     </section>
   );
 }
+
+/** What there is to say of an attempt, a sentence each. */
+export const remarks = ({ warm, resumption, warning, message }: Attempt): string[] =>
+  [warm ? "On warm instances." : "", resumption ?? "", warning ?? "", message ?? ""].filter(Boolean);
 
 const ran = ({ running_since: since, ended_at: ended }: Attempt, now: number): string =>
   since ? duration(((ended ? Date.parse(ended) : now) - Date.parse(since)) / 1000) : "";

@@ -54,6 +54,8 @@ export function Lanes({
           <path class="grid" d={marks.map(({ x }) => `M${Math.round(x)} 0v${drawn.height}`).join("")} />
           <path class="starts" d={drawn.starts} />
           <path class="runs" d={drawn.runs} />
+          <path class="spot" d={drawn.spot} />
+          <path class="warm" d={drawn.warm} />
           <path class="evicted" d={drawn.evicted} />
           <path class="line" d={asPath(all, pointed)} />
           {drawn.names.map(({ x, y, text, pale, beside, ends }) => (

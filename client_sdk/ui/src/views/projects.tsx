@@ -13,6 +13,12 @@ export function Projects() {
       <h1>Projects</h1>
       <Trouble of={[live]} />
       {live.value?.projects.length === 0 && <p class="empty">This queue has no projects: all jobs share everything.</p>}
+      {live.value?.departments?.map((department) => (
+        <section key={department.name} aria-labelledby={`department-${department.name}`}>
+          <h2 id={`department-${department.name}`}>Department {department.name}</h2>
+          <Standings of={department} />
+        </section>
+      ))}
       {live.value?.projects.map((project) => (
         <ProjectPanel key={project.name} project={project} />
       ))}
@@ -55,9 +61,18 @@ function ProjectPanel({ project }: { project: Project }) {
   return (
     <section aria-labelledby={`project-${project.name}`}>
       <h2 id={`project-${project.name}`}>{project.name}</h2>
-      {project.standings.length === 0 && <p class="empty">It holds nothing.</p>}
       {project.budget && <Spent project={project.name} budget={project.budget} />}
-      {project.standings.map((status) => {
+      <Standings of={project} />
+    </section>
+  );
+}
+
+/** What a project or a department deserves and holds, by resource. */
+function Standings({ of }: { of: Pick<Project, "name" | "standings"> }) {
+  return (
+    <>
+      {of.standings.length === 0 && <p class="empty">It holds nothing.</p>}
+      {of.standings.map((status) => {
         const within = Math.max(0, status.held - status.over_quota);
         const pieces = [
           { kind: "used" as const, name: "within quota", amount: within },
@@ -75,11 +90,11 @@ function ProjectPanel({ project }: { project: Project }) {
             <Bar
               pieces={pieces}
               total={Math.max(status.quota, status.share, status.held)}
-              label={`${project.name}, ${what}: ${status.held} held, ${status.over_quota} over quota`}
+              label={`${of.name}, ${what}: ${status.held} held, ${status.over_quota} over quota`}
             />
           </div>
         );
       })}
-    </section>
+    </>
   );
 }

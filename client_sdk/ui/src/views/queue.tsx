@@ -63,12 +63,13 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
   return (
     <section class="pool" aria-labelledby={`pool-${pool.name}`}>
       <h2 id={`pool-${pool.name}`}>
-        {pool.name} <small>{counted(size, "slot")} of {pool.instance_type}</small>
+        {pool.name} <small>{counted(size, "slot")} of {pool.instance_type}{boughtAs(pool)}</small>
         {pool.settings.state !== "active" && <span class="state held">{pool.settings.state}</span>}
       </h2>
       <Bar pieces={pieces} total={size} label={pieces.map((piece) => `${piece.amount} ${piece.name}`).join(", ")} />
       <Legend pieces={pieces} />
       {hoursOf(pool) && <p>{hoursOf(pool)}</p>}
+      {warmOf(pool) && <p>{warmOf(pool)}</p>}
       {troubleOf(pool) && <p class="trouble">{troubleOf(pool)}</p>}
       <h3>Runs</h3>
       <Rows
@@ -92,23 +93,45 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
   );
 }
 
+/** How the pool's instances are bought, if not on demand. */
+export function boughtAs({ settings }: Pool): string {
+  const kind = settings.capacity_kind ?? "on_demand";
+  return kind === "on_demand" ? "" : `, ${kind}`;
+}
+
 /** Until when the pool is open, or when it opens; empty: it is always open. */
 export function hoursOf({ hours, capacity }: Pool): string {
   if (hours == null) return "";
+  if (hours.why) return `No slots: ${hours.why}.`;
   if (hours.slots === 0) return hours.moment ? `Opens at ${hours.moment}.` : "Closed.";
   const offers = hours.slots < (capacity.slots ?? 0) ? `Offers ${counted(hours.slots, "slot")}` : "Open";
   if (hours.then == null) return `${offers}.`;
   return `${offers} until ${hours.moment}${hours.then > 0 ? `, then ${counted(hours.then, "slot")}` : ""}.`;
 }
 
+/** Which instances stay warm, and what becomes of the others; empty: none do. */
+export function warmOf({ warm }: Pool): string {
+  const slots = (state: string) => (warm ?? []).filter((slot) => slot.state === state).reduce((sum, slot) => sum + slot.slots, 0);
+  const idle = (warm ?? []).filter(({ state }) => state === "idle").map(({ until }) => until).sort();
+  return [
+    idle.length && `${counted(slots("idle"), "slot")} warm for matching jobs, until ${clock(idle.at(-1)!)} at the latest.`,
+    slots("releasing") && `${counted(slots("releasing"), "warm slot")} being released.`,
+    slots("reused") && `${counted(slots("reused"), "warm slot")} used outside the queue.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
 /** What SageMaker's refusals have shown of the pool, and until when; empty if nothing. */
 export function troubleOf({ capacity, foreign, health, hours, size }: Pool): string {
   const said: string[] = [];
-  const shrunk = (size.slots ?? 0) + (foreign.slots ?? 0) < (hours?.slots ?? capacity.slots ?? 0);
+  const unhealthy = health.plan?.unhealthy ?? 0;
+  if (unhealthy > 0) said.push(`${counted(unhealthy, "instance")} of the training plan ${unhealthy === 1 ? "is" : "are"} unhealthy.`);
+  const shrunk = (size.slots ?? 0) + (foreign.slots ?? 0) + unhealthy < (hours?.slots ?? capacity.slots ?? 0);
   if (shrunk && health.learned != null && health.learned_until != null)
     said.push(`The account allows ${counted(health.learned, "slot")} until ${clock(health.learned_until)}.`);
   if (health.errors > 0 && health.not_before != null) said.push(`Next try at ${clock(health.not_before)}.`);
-  if (said.length > 0 || health.errors > 0) said.push(health.message ?? "");
+  if (said.length > (unhealthy > 0 ? 1 : 0) || health.errors > 0) said.push(health.message ?? "");
   return said.join(" ").trim();
 }
 

@@ -239,6 +239,7 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
     f: acts.fit,
   };
   const marks = ticks(span, width);
+  const has = (kind: string) => pools.some(({ held }) => held.some(({ of }) => of.kind === kind));
   return (
     <div
       ref={chart}
@@ -262,6 +263,18 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
           <span class="key used" aria-hidden="true" />
           runs
         </li>
+        {has("spot") && (
+          <li>
+            <span class="key spot" aria-hidden="true" />
+            runs on spot
+          </li>
+        )}
+        {has("warm") && (
+          <li>
+            <span class="key warm" aria-hidden="true" />
+            stays warm for the next job
+          </li>
+        )}
         <li>
           <span class="key evicted" aria-hidden="true" />
           is evicted
@@ -323,6 +336,8 @@ function gains({ evicted }: HeldSlots) {
 
 const when = (moment: string) => <Moment at={moment} as={short} />;
 
+const KINDS: Record<string, string> = { on_demand: "on demand" };
+
 const EVICTIONS: Column<HeldSlots>[] = [
   { name: "When (UTC)", cell: (of) => of.ended_at && when(of.ended_at) },
   { name: "Evicted", cell: jobOf, kind: "main" },
@@ -336,6 +351,7 @@ const columns = (now: number): Column<HeldSlots>[] => [
   { name: "Job", cell: jobOf, kind: "main" },
   { name: "Attempt", cell: (of) => of.number },
   { name: "Pool", cell: (of) => of.pool },
+  { name: "Kind", cell: (of) => KINDS[of.kind ?? ""] ?? of.kind },
   { name: "From (UTC)", cell: (of) => when(of.admitted_at) },
   {
     name: "For",

@@ -222,6 +222,8 @@ class QueueManager:
             permissions=self.authorizer.under,
             notification_mode=self._notification_mode,
             roles=self._roles,
+            plans=self._plans,
+            training=self._training,
         )
 
     @cached_property
@@ -243,7 +245,9 @@ class QueueManager:
         """What examines everything, for people."""
         from slotq_core.operations.doctor import Doctor
 
-        return Doctor(self._store, self._reconciler, self._clock, self._wake)
+        return Doctor(
+            self._store, self._reconciler, self._clock, self._wake, training=self._training
+        )
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.

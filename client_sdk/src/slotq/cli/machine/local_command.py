@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slotq.local.emulator import Options
     from slotq.local.state import Running
     from slotq.local.training.knobs import Knobs
+    from slotq.local.training.training_plans import TrainingPlan
 
 
 @click.group
@@ -82,6 +83,12 @@ def local() -> None:
     help="Simulate a fault or a delay, e.g. refuse_creates=1, start_seconds=5, lose_events=2.",
 )
 @click.option(
+    "--plans",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The account's training plans, in YAML.",
+)
+@click.option(
     "--isolation/--no-isolation",
     default=None,
     help="Give each process its own /opt/ml (default: if this machine allows it).",
@@ -117,6 +124,7 @@ def start(
     tick: float,
     grace: float,
     knobs: tuple[str, ...],
+    plans: Path | None,
     isolation: bool | None,
     pass_sigterm: bool,
     python: str | None,
@@ -146,6 +154,7 @@ def start(
         python=python,
         gpus=gpus,
         knobs=_knobs([f"grace_seconds={grace}", *knobs]),
+        plans=() if plans is None else _plans(plans),
     )
     if detach:
         _say_ready(serve.detach(options), log=str(state.log_file()))
@@ -188,6 +197,17 @@ def _knobs(texts: Iterable[str]) -> Knobs:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--knob") from None
     return knobs
+
+
+def _plans(file: Path) -> list[TrainingPlan]:
+    from slotq.document.yaml_file import Document
+    from slotq.local.training.plan_documents import read_plans
+    from slotq_core.adapters.deployment_settings import SystemClock
+
+    try:
+        return read_plans(Document(file).data, now=SystemClock().now())
+    except ValueError as error:
+        raise click.BadParameter(f"{file}: {error}", param_hint="--plans") from None
 
 
 def _region(name: str) -> str:

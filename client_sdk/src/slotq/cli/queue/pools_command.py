@@ -96,6 +96,11 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--no-windows", is_flag=True, help="The pool is always open.")
 @click.option(
+    "--plan-arn",
+    metavar="ARN",
+    help="The training plan of a pool with --capacity-kind plan; none: no plan.",
+)
+@click.option(
     "--forget-limit",
     is_flag=True,
     help="Forget what SageMaker's refusals have shown of the pool; --slots does so too.",
@@ -136,6 +141,8 @@ def set_(
         settings["nodes"] = _nodes(nodes, has_nodes)
     if windows or no_windows:
         settings["windows"] = [*windows]
+    if settings.get("plan_arn") == "none":
+        settings["plan_arn"] = None
     if not settings:
         raise click.UsageError("say what to change, e.g. --slots 4")
     _change(ctx.obj, name, settings, revision=revision)
@@ -235,6 +242,8 @@ def _change(
 ) -> None:
     view = app.client().pools.set(name, settings, revision=revision)
     _show_result(app, view)
+    for warning in view.warnings:
+        click.echo(f"warning: {warning}", err=True)
     pool = next((pool for pool in view.pools if pool.name == name), None)
     if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:
         click.echo(

@@ -33,11 +33,13 @@ def projects(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def list_(app: App) -> None:
-    """List each project with its quota and what its jobs hold."""
-    from slotq.output.project_tables import projects_table
+    """List each department and project with its quota and what its jobs hold."""
+    from rich.console import Group
+
+    from slotq.output.project_tables import sharing_tables
 
     view = app.client().projects()
-    app.answer(view, projects_table(view.projects))
+    app.answer(view, Group(*sharing_tables(view)))
 
 
 @projects.command

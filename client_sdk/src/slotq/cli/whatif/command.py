@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, prices_option
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
@@ -15,9 +16,11 @@ from slotq.cli.whatif.wanted import (
     WantedChange,
     gpus,
     milliseconds,
+    more,
     moves,
     priorities,
     quotas,
+    settings,
     sizes,
     with_new_jobs,
     with_nodes,
@@ -53,6 +56,7 @@ def put(
 _EXAMPLES = """\b
 slotq whatif --pool p5=4
 slotq whatif --quota team-a=3 --hours 24 --diff
+slotq whatif --set fair_share.half_life=7d
 slotq whatif --submit request.json --runtime 6h
 slotq whatif --priority my-job=9 --apply"""
 
@@ -76,8 +80,17 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
     "--pool", "pools", type=Pair(), multiple=True, metavar="POOL=SLOTS", help="A pool's size."
 )
 @click.option(
+    "--more", "more_", type=Pair(), multiple=True, metavar="POOL=SLOTS:TIME",
+    help="A pool has more slots for a time, such as p5=2:1w; in a pool of a training plan, as "
+    "another window of it.",
+)  # fmt: skip
+@click.option(
     "--quota", "quotas_", type=Pair(), multiple=True, metavar="PROJECT=SLOTS",
     help="A project's quota; by pool: PROJECT='{p5: 3}'.",
+)  # fmt: skip
+@click.option(
+    "--set", "settings_", type=Pair(), multiple=True, metavar="SETTING=VALUE",
+    help="A setting of the configuration: fair_share.half_life=7d, pools.p5.min_runtime=5m.",
 )  # fmt: skip
 @click.option(
     "--priority", "priorities_", type=Pair(), multiple=True, metavar="JOB=NUMBER|CLASS",
@@ -116,6 +129,7 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 @click.option(
     "--hours", type=Amount(min=0, max=720), default=8.0, show_default=True, help="How far to look."
 )
+@prices_option
 @click.option(
     "--diff", is_flag=True,
     help="Print only the change of the configuration, as `slotq config diff` does.",
@@ -130,7 +144,9 @@ def whatif(
     app: App,
     *,
     pools: tuple[tuple[str, str], ...],
+    more_: tuple[tuple[str, str], ...],
     quotas_: tuple[tuple[str, str], ...],
+    settings_: tuple[tuple[str, str], ...],
     priorities_: tuple[tuple[str, str], ...],
     moves_: tuple[tuple[str, str], ...],
     nodes_: tuple[str, ...],
@@ -142,6 +158,7 @@ def whatif(
     added: tuple[str, ...],
     runtimes: tuple[str, ...],
     hours: float,
+    prices: Path | None,
     diff: bool,
     applies: bool,
     yes: bool,
@@ -152,12 +169,15 @@ def whatif(
     Nothing is changed without --apply. Without any change, it shows what the queue does next.
     docs/whatif.md says what it assumes.
     """
+    from slotq.cost.instance_prices import prices_of
     from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
 
     client, assumed = app.client(), _runtimes(runtimes)
     change = WhatIfChange(
         pools=sizes(pools),
+        more=more(more_),
         quotas=quotas(quotas_),
+        settings=settings(settings_),
         priorities=priorities(priorities_),
         moves=moves(moves_),
         nodes=with_nodes(nodes_),
@@ -178,6 +198,7 @@ def whatif(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched(queue),
+            prices=prices_of(client.config, prices),
         )
         from slotq.cli.whatif.tables import answer_tables
 
@@ -187,10 +208,12 @@ def whatif(
 
 
 def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
-    configures = wanted.change.pools or wanted.change.quotas or wanted.change.nodes
-    if diff and not configures:
+    if wanted.change.more and (diff or applies):
+        raise click.UsageError("--more only asks: buy the slots, then change the pool")
+    change = wanted.change
+    if diff and not (change.pools or change.quotas or change.settings or change.nodes):
         raise click.UsageError(
-            "--diff shows a change of the configuration: give --pool, --nodes or --quota"
+            "--diff shows a change of the configuration: give --pool, --nodes, --quota or --set"
         )
     if applies and wanted.is_nothing:
         raise click.UsageError("--apply: give a change, such as --pool p5=4")

@@ -16,7 +16,7 @@ from slotq_core.model.jobs import Workload
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
-    from slotq.simulate.whatif import ForecastInput, NewJob, WhatIfChange
+    from slotq.simulate.whatif import ForecastInput, MoreSlots, NewJob, WhatIfChange
     from slotq_core.wire.views.about import MeView
 
 _LONGEST = 10_000_000_000
@@ -33,9 +33,27 @@ def sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
     return {name: _slots(name, text) for name, text in pairs}
 
 
+def more(pairs: Sequence[tuple[str, str]]) -> dict[str, MoreSlots]:
+    """`p5=2:1w`: pools with the slots that they have in addition, and for how long."""
+    from slotq.simulate.whatif import MoreSlots
+
+    found = {}
+    for name, text in pairs:
+        slots, colon, lasts = text.partition(":")
+        if not colon or not (milliseconds(lasts) and _slots(name, slots)):
+            raise click.UsageError(f"{name}={text}: give slots and for how long, such as 2:1w")
+        found[name] = MoreSlots(slots=_slots(name, slots), lasts=milliseconds(lasts))
+    return found
+
+
 def quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
     """`team-a=3` or `team-a={p5: 3}`: projects with their quotas, as the configuration has them."""
-    return {name: _yaml(name, text) for name, text in pairs}
+    return {name: _yaml(name, text, "slots, or a mapping such as {p5: 3}") for name, text in pairs}
+
+
+def settings(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """`fair_share.half_life=7d`: settings, as the configuration has them."""
+    return {path: _yaml(path, text, "a value as in the configuration") for path, text in pairs}
 
 
 def priorities(pairs: Sequence[tuple[str, str]]) -> dict[str, int | str]:
@@ -181,7 +199,7 @@ def _gpus(name: str, text: str) -> int:
         raise click.UsageError(f"{name}={text}: {error}") from None
 
 
-def _yaml(name: str, text: str) -> object:
+def _yaml(name: str, text: str, what: str) -> object:
     import yaml
 
     from slotq.document.yaml_file import NOT_YAML
@@ -189,9 +207,7 @@ def _yaml(name: str, text: str) -> object:
     try:
         return yaml.safe_load(text)
     except NOT_YAML:
-        raise click.UsageError(
-            f"{name}={text}: give slots, or a mapping such as {{p5: 3}}"
-        ) from None
+        raise click.UsageError(f"{name}={text}: give {what}") from None
 
 
 def _workload(text: str) -> Workload:

@@ -33,6 +33,9 @@ class PlaneClient:
     def update_training_job(self, **request: Any) -> dict[str, Any]:
         return self._call("UpdateTrainingJob", request)
 
+    def describe_training_plan(self, **request: Any) -> dict[str, Any]:
+        return self._call("DescribeTrainingPlan", request)
+
     def list_training_jobs(self, **request: Any) -> dict[str, Any]:
         return self._call("ListTrainingJobs", request)
 

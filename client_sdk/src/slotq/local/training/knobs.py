@@ -57,6 +57,9 @@ class Knobs:
     """Seconds."""
     release_seconds: float = 0.0
     """Seconds until warm instances are gone that UpdateTrainingJob lets go."""
+    plan_end_seconds: float = 0.0
+    """Seconds until a training plan's instances are taken, from when SageMaker begins to, 30
+    minutes before a window's end."""
     spot_price: float = 0.3
     """What managed spot training costs, as a part of the price on demand: BillableTimeInSeconds is
     this part of TrainingTimeInSeconds."""

@@ -2,6 +2,7 @@
 
 InProgress: Starting → (Pending) → Downloading → Training → Uploading → Completed or Failed
             managed spot training: Training → Interrupted → Downloading → Training → …
+            training plan: Training → Pending between two of its windows → Downloading → …
 Stopping:   SIGTERM → the grace → SIGKILL → Stopped (Completed or Failed if it ends by itself)
 """
 
@@ -14,7 +15,9 @@ from typing import Any
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
 from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.training_plans import EXPIRATION, LONGEST_PENDING, TrainingPlans
 from slotq.local.training.warm_pools import WarmPools
+from slotq_core.model.capacity.plans import LAST_PART
 from slotq_core.ports.surroundings import Clock
 
 Event = dict[str, Any]
@@ -48,6 +51,7 @@ class Life:
     ) -> None:
         self.live: dict[str, TrainingJob] = {}
         self.warm = WarmPools(clock, knobs)
+        self.plans = TrainingPlans(clock, account=account, region=region, live=self.live.values)
         self._clock, self._runner, self._emit, self._knobs = clock, runner, emit, knobs
         self._account, self._region = account, region
         self._max_runtime_counts = max_runtime_counts
@@ -70,15 +74,28 @@ class Life:
 
     def next_due(self) -> int | None:
         """The time of the next change that needs only time. None: never."""
-        dues = [*(job.due for job in self.live.values()), *self.warm.dues()]
+        jobs = (job.due for job in self.live.values())
+        dues = [*jobs, *self.warm.dues(), *self.plans.openings()]
         return min(
             (due for due in (*dues, self._runner.next_due()) if due is not None), default=None
         )
 
     def advance(self) -> None:
         """Apply everything due by now: ends of work before timers, each in order of time."""
-        while self._take_reports() or self._take_timers() or self.warm.expire():
+        while (
+            self._take_reports() or self._take_timers() or self.warm.expire() or self._fill_plans()
+        ):
             pass
+
+    def plans_changed(self) -> None:
+        """Follow a change of the training plans: of their windows' ends, and of the room."""
+        for job in self.live.values():
+            if job.waits_for_plan and job.secondary == "Pending":
+                job.due = self._gives_up_at(job)
+            elif job.plan and _works(job):
+                job.interrupted_at = self._taken_at(self.plans.ends_at(job))
+                job.due = self._runs_until(job)
+        self.advance()
 
     def _take_reports(self) -> bool:
         reports = self._runner.reports()
@@ -102,7 +119,7 @@ class Life:
                 self._end(job, "Stopped", job.stopped_as)
             else:
                 self._runner.kill(job.name)
-        elif job.secondary == "Interrupted" and job.runs_since is not None:
+        elif _loses_instances(job):
             self._runner.kill(job.name)
         elif waits_until is not None and waits_until <= now and self._wait_counts(job):
             self._begin_stop(job, as_="MaxWaitTimeExceeded")
@@ -110,7 +127,7 @@ class Life:
             self._provision(job)
         elif job.interrupted_at is not None and job.interrupted_at <= now:
             self._interrupt(job)
-        elif job.secondary == "Pending" and job.has_plan:
+        elif job.secondary == "Pending" and job.plan and not _has_own_limit(job):
             self._end(job, "Failed", "Failed", reason=INSUFFICIENT)
         elif job.secondary == "Pending":
             self._begin_stop(job, as_="Stopped")
@@ -130,10 +147,34 @@ class Life:
         elif self._knobs.take("fail_assuming", job.name):
             self._end(job, "Failed", "Failed", reason=UNASSUMED)
         elif self._knobs.take("stick_pending", job.name):
-            job.due = job.pending_until
-            self._enter(job, "InProgress", "Pending")
+            self._pend(job)
+        elif job.plan and not self.plans.room_for(job):
+            self._pend(job)
+            job.waits_for_plan = True
         else:
             self._run(job)
+
+    def _pend(self, job: TrainingJob) -> None:
+        job.due = self._gives_up_at(job)
+        self._enter(job, "InProgress", "Pending")
+
+    def _gives_up_at(self, job: TrainingJob) -> int | None:
+        """The time at which the wait for instances has become too long."""
+        now = self._clock.now()
+        if job.plan:
+            return self.plans.gives_up_at(job, now)
+        return None if job.longest_pending is None else job.created_at + job.longest_pending
+
+    def _fill_plans(self) -> bool:
+        """Give the instances of training plans to the jobs that wait for them, the first created
+        first. Returns whether any job got some."""
+        waiting = [job for job in self.live.values() if job.waits_for_plan]
+        filled = False
+        for job in sorted(waiting, key=lambda job: job.serial):
+            if job.status == "InProgress" and job.runs_since is None and self.plans.room_for(job):
+                self._run(job)
+                filled = True
+        return filled
 
     def _instances_at(self, job: TrainingJob) -> int:
         """The time at which a job that looks for instances gets them, or has waited too long."""
@@ -154,21 +195,38 @@ class Life:
         now = job.runs_since = self._clock.now()
         if job.started_at is None:
             job.started_at = now
-        ends = [now + job.max_runtime - job.ran] if self._max_runtime_counts else []
         keeps = self._knobs.interruption(job.name) if job.is_spot else None
-        if keeps is not None:
-            job.interrupted_at = now + round(keeps * 1000)
-            ends.append(job.interrupted_at)
-        if job.waits_until is not None and self._wait_counts(job):
-            ends.append(job.waits_until)
-        job.due = min(ends, default=None)
+        job.interrupted_at = None if keeps is None else now + round(keeps * 1000)
+        request = job.request
+        if (ends := self.plans.ends_at(job)) is not None:
+            job.waits_for_plan, job.interrupted_at = False, self._taken_at(ends)
+            request = _with_variable(request, EXPIRATION, str(ends))
+        job.due = self._runs_until(job)
         self._enter(job, "InProgress", "Downloading")
-        self._runner.start(job.name, job.request)
+        self._runner.start(job.name, request)
+
+    def _taken_at(self, ends: int | None) -> int | None:
+        """When the instances of a plan's window that ends then are taken. None: never."""
+        if ends is None:
+            return None
+        return ends - LAST_PART + round(self._knobs.plan_end_seconds * 1000)
+
+    def _runs_until(self, job: TrainingJob) -> int | None:
+        """The time at which a running job runs no longer, unless its work ends before."""
+        ends = [job.interrupted_at]
+        if self._max_runtime_counts and job.runs_since is not None:
+            ends.append(job.runs_since + job.max_runtime - job.ran)
+        if self._wait_counts(job):
+            ends.append(job.waits_until)
+        return min((end for end in ends if end is not None), default=None)
 
     def _interrupt(self, job: TrainingJob) -> None:
         """Take the instances back: the work ends as after a stop, and begins again later."""
         job.interrupted_at = None
-        self._enter(job, "InProgress", "Interrupted")
+        if job.plan and not self.plans.goes_on(job):
+            self._begin_stop(job, as_="Stopped")
+            return
+        self._enter(job, "InProgress", "Pending" if job.plan else "Interrupted")
         job.due = self._clock.now() + int(self._knobs.grace_seconds * 1000)
         self._runner.terminate(job.name)
 
@@ -176,7 +234,8 @@ class Life:
         now = self._clock.now()
         job.ran += now - (now if job.runs_since is None else job.runs_since)
         job.runs_since = job.exit = None
-        job.due = self._instances_at(job)
+        job.waits_for_plan = bool(job.plan)
+        job.due = self._gives_up_at(job) if job.plan else self._instances_at(job)
 
     def _begin_stop(self, job: TrainingJob, *, as_: str) -> None:
         now = self._clock.now()
@@ -193,11 +252,11 @@ class Life:
             self._enter(job, "InProgress", "Training")
         elif report.step is Step.EXITED:
             job.exit, job.due = report.exit, None
-            if job.status == "InProgress" and job.secondary != "Interrupted":
+            if job.status == "InProgress" and not _loses_instances(job):
                 self._enter(job, "InProgress", "Uploading")
         elif report.step is Step.FINISHED:
             ended = report.exit or job.exit or WorkEnd(client_error="it ended without a message")
-            if job.secondary == "Interrupted" and ended.code != 0:
+            if _loses_instances(job) and ended.code != 0:
                 self._lose_instances(job)
             else:
                 self._finish(job, ended)
@@ -226,3 +285,27 @@ class Life:
         self._emit(event)
         if self._knobs.take("double_events", job.name):
             self._emit(copy.deepcopy(event))
+
+
+def _works(job: TrainingJob) -> bool:
+    """Whether a job has instances and is neither stopped nor over."""
+    return (
+        job.status == "InProgress"
+        and job.runs_since is not None
+        and job.exit is None
+        and not _loses_instances(job)
+    )
+
+
+def _loses_instances(job: TrainingJob) -> bool:
+    """Whether SageMaker is taking a job's instances back, and goes on with it later."""
+    return job.secondary in {"Interrupted", "Pending"} and job.runs_since is not None
+
+
+def _has_own_limit(job: TrainingJob) -> bool:
+    """Whether its own request, not SageMaker's two days, ends a job's wait for its plan."""
+    return job.longest_pending is not None and job.longest_pending < LONGEST_PENDING
+
+
+def _with_variable(request: dict[str, Any], name: str, value: str) -> dict[str, Any]:
+    return {**request, "Environment": {**(request.get("Environment") or {}), name: value}}

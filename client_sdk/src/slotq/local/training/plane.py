@@ -29,6 +29,7 @@ from slotq.local.training.life import Event, Life
 from slotq.local.training.request_check import NoAnswer, PlaneError, denied
 from slotq.local.training.runner import Runner
 from slotq.local.training.training_job import WARM_QUOTA, TrainingJob
+from slotq.local.training.training_plans import TrainingPlan
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import to_datetime
 
@@ -77,6 +78,9 @@ class Plane:
             "ListTags": lambda request: {"Tags": _as_tags(self._find_arn(request).tags)},
             "AddTags": self._add_tags,
             "UpdateTrainingJob": self._update,
+            "DescribeTrainingPlan": lambda request: self._life.plans.describe(
+                request["TrainingPlanName"]
+            ),
         }
 
     def handle(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,6 +118,17 @@ class Plane:
         """The plane's own records of the training jobs that have not ended, by name."""
         return MappingProxyType(self._life.live)
 
+    def plans(self) -> list[dict[str, Any]]:
+        """The account's training plans, as DescribeTrainingPlan answers."""
+        with self._lock:
+            return self._life.plans.descriptions()
+
+    def set_plans(self, plans: Iterable[TrainingPlan]) -> None:
+        """Replace the account's training plans."""
+        with self._lock:
+            self._life.plans.declare(plans)
+            self._life.plans_changed()
+
     def jobs(self) -> list[TrainingJob]:
         """Copies of all training jobs, in the order of their creation."""
         with self._lock:
@@ -149,6 +164,7 @@ class Plane:
             created_at=self._clock.now(),
             tags={tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()},
         )
+        self._life.plans.check(job)
         kept = self._life.warm.match(job)
         self._check_limits(job, kept)
         if kept is not None:
@@ -176,7 +192,7 @@ class Plane:
         for kind, wanted in job.instances.items():
             training = f"{kind} for training job usage"
             used = self._used(training, kept)
-            limit = None if job.is_spot else self.knobs.limits.get(kind)
+            limit = None if job.is_spot or job.plan else self.knobs.limits.get(kind)
             if self.knobs.take("refuse_region", job.name):
                 raise PlaneError(
                     "ResourceLimitExceeded",
@@ -308,7 +324,8 @@ def _is_listed(job: TrainingJob, request: Mapping[str, Any]) -> bool:
         "CreationTime": to_datetime(job.created_at),
         "LastModifiedTime": to_datetime(job.modified_at),
     }
-    return is_listed(job.name, times, request)
+    plan = request.get("TrainingPlanArnEquals")
+    return is_listed(job.name, times, request) and (plan is None or job.plan == plan)
 
 
 def _decode(token: str) -> str:

@@ -46,6 +46,7 @@ OPERATIONS = (
     "ListTags",
     "AddTags",
     "UpdateTrainingJob",
+    "DescribeTrainingPlan",
 )
 
 
@@ -80,6 +81,12 @@ def check(operation: str, request: Mapping[str, Any]) -> None:
             "ValidationException",
             f"{len(faults)} validation {plural} detected: " + "; ".join(faults),
         )
+
+
+def faults_in(shape: str, value: Any) -> list[str]:
+    """The faults of a value, by the name of its shape in botocore's model."""
+    found = service_model().shape_for(shape)
+    return list(_faults(found, value, shape))
 
 
 def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:

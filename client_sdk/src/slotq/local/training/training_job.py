@@ -14,8 +14,6 @@ from slotq_core.timestamps import from_datetime, to_datetime
 
 ENDED = frozenset({"Completed", "Failed", "Stopped"})
 _DAY = 86400
-_LONGEST_IN_A_PLAN = 2 * _DAY
-"""How long (s) a job waits for room in its training plan that gives no other time."""
 WARM_QUOTA = "for training warm pool usage"
 """The name of the quota of warm instances, behind their type."""
 _MESSAGES = {
@@ -90,6 +88,8 @@ class TrainingJob:
     """The part of its training time that is billed."""
     interrupted_at: int | None = None
     """When the instances will be taken back. None: they are not."""
+    waits_for_plan: bool = False
+    """Whether it waits for room in its training plan."""
     warm: str = ""
     """The status of the instances that stay after the end, in SageMaker's words; empty: none do."""
     warm_since: int = 0
@@ -123,8 +123,9 @@ class TrainingJob:
         return count
 
     @property
-    def has_plan(self) -> bool:
-        return bool(self.request["ResourceConfig"].get("TrainingPlanArn"))
+    def plan(self) -> str:
+        """The ARN of the training plan whose instances it uses. Empty: none."""
+        return str(self.request["ResourceConfig"].get("TrainingPlanArn") or "")
 
     @property
     def is_spot(self) -> bool:
@@ -132,7 +133,9 @@ class TrainingJob:
 
     @property
     def keep_alive(self) -> int:
-        """For how many seconds its instances are to stay."""
+        """For how many seconds its instances are to stay. Those of a training plan do not."""
+        if self.plan:
+            return 0
         return int(self.request["ResourceConfig"].get("KeepAlivePeriodInSeconds") or 0)
 
     def counts_in(self, quota: str) -> int:
@@ -142,6 +145,8 @@ class TrainingJob:
         if quota == "Number of instances across all processing jobs":
             rules = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
             return sum(len(self.request.get(key) or ()) for key in rules)
+        if self.plan:
+            return 0  # Bought apart from the account's quotas of types.
         usage = "spot training job usage" if self.is_spot else "training job usage"
         kind, _, what = quota.partition(" for ")
         if quota.endswith(WARM_QUOTA):
@@ -161,13 +166,11 @@ class TrainingJob:
         return self.created_at + 1000 * int(longest) if self.is_spot and longest else None
 
     @property
-    def pending_until(self) -> int | None:
-        """The time at which the wait for instances becomes too long."""
+    def longest_pending(self) -> int | None:
+        """How long (ms) it may wait for instances, if its request says so."""
         condition = self.request.get("StoppingCondition") or {}
-        longest = condition.get(
-            "MaxPendingTimeInSeconds", _LONGEST_IN_A_PLAN if self.has_plan else None
-        )
-        return None if longest is None else self.created_at + 1000 * int(longest)
+        longest = condition.get("MaxPendingTimeInSeconds")
+        return None if longest is None else 1000 * int(longest)
 
     @property
     def artifact(self) -> str:
@@ -267,6 +270,8 @@ class TrainingJob:
         }
         if self.ended_at is not None:
             shown["TrainingEndTime"] = to_datetime(self.ended_at)
+        if self.plan:
+            shown["TrainingPlanArn"] = self.plan
         return shown | self._warm_pool()
 
     def event(self, *, account: str, region: str) -> dict[str, Any]:

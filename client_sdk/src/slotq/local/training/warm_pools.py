@@ -50,7 +50,7 @@ class WarmPools:
 
     def match(self, job: TrainingJob) -> TrainingJob | None:
         """The job whose instances a new one starts on; None: SageMaker provisions others."""
-        if job.is_spot or job.request["ResourceConfig"].get("InstanceGroups"):
+        if job.is_spot or job.plan or job.request["ResourceConfig"].get("InstanceGroups"):
             return None
         wanted = _key(job.request)
         kept = (it for it in self.available.values() if not it.lets_go)

@@ -51,7 +51,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
-from slotq_core.policy.order import after_yield
+from slotq_core.policy.order import after_yield, precedence
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
 from slotq_core.storage.scheduled import scheduled
@@ -105,7 +105,8 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
-        self._warm = SimulatedWarm(scenario.release_times(), self._agenda)
+        self.record = Record()
+        self._warm = SimulatedWarm(scenario.release_times(), self._agenda, self.record.warm)
         self._moment = opening.at
         self._spot = SimulatedSpot(self._courses, self._agenda)
         self._ends: dict[str, tuple[int, Fate | None]] = {}
@@ -113,7 +114,6 @@ class _World:
         self._changes_of: Counter[str] = Counter()
         """How often each job has changed at this moment."""
         self._asks = scenario.asks()
-        self.record = Record()
 
     def run(self) -> Record:
         for job in self._opening.jobs:
@@ -121,6 +121,7 @@ class _World:
         for node in self._nodes.go_on(self._opening.nodes):
             ready = max(self._begins, self._nodes.ready_at(node))
             self._agenda.put(ready, Due.NODE, node.name, node.generation)
+        self._warm.go_on(self._opening.warm, self._begins)
         at_first = self._dependents.at_first(self._begins)
         self._update_dependents(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):
@@ -151,7 +152,7 @@ class _World:
 
     def _ahead_of(self, job: Job) -> Ahead:
         everything = self._jobs.everything(self._world(self._moment))
-        place = places(everything.waiting, everything.yields).get(job.name, 1)
+        place = places(everything.waiting, precedence(everything)).get(job.name, 1)
         return Ahead(jobs=place - 1)
 
     def _go_on(self, job: Job) -> None:

@@ -6,7 +6,7 @@ This module decides nothing, so its record and the policy's can be compared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
+from slotq.local.training.training_plans import TrainingPlan, Window
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.engine import USER_CANCEL
@@ -239,7 +240,7 @@ class _Fates(Knobs):
         self, fails: Callable[[str], Ending | None], spot: Callable[[str, int], SpotTurn]
     ) -> None:
         """`spot`: how a training job gets spot instances for the nth time, from 0."""
-        super().__init__()
+        super().__init__(plan_end_seconds=0.001)  # The queue comes first: it knows the moment.
         self._fails, self._spot = fails, spot
         self._turns = Counter[str]()
         """How often each training job has got spot instances."""
@@ -298,10 +299,11 @@ class _Live:
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
         start_times = scenario.node_start_times()
+        plan_types = {pool.plan_arn: pool.instance_type for pool in self._pools.values()}
         self._training = SageMakerTraining(
             queue="simulation",
             clock=self._clock,
-            make_client=lambda: _Client(self._plane, start_times, self._release_time),
+            make_client=lambda: _Client(self._plane, start_times, self._release_time, plan_types),
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -358,10 +360,12 @@ class _Live:
             self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
 
     def _configure(self) -> None:
+        self._plane.set_plans(_plans(self._pools.values()))
         document = written(_settings(self._scenario, self._pools.values()))
         self._manager.configuration.apply(read(document), by="scenario")
         for pool in self._pools.values():
-            self._store.health.set_foreign(pool.name, pool.foreign)
+            if not pool.plan_arn:  # Else its plan says so.
+                self._store.health.set_foreign(pool.name, pool.foreign)
 
     def _next(self) -> int | None:
         moments = (self._agenda.next_at(), self._plane.next_due())
@@ -498,10 +502,12 @@ class _Client(PlaneClient):
         plane: Plane,
         start_times: Mapping[str, int],
         release_time: Callable[[str], int],
+        plan_types: Mapping[str, str],
     ) -> None:
         """`start_times`: of a node (ms), by pool. `release_time`: of the instances of a training
-        job (ms)."""
+        job (ms). `plan_types`: the instance type by training plan."""
         super().__init__(plane)
+        self._plan_types = plan_types
         self._release_time = release_time
         self._knobs, self._start_times = plane.knobs, start_times
 
@@ -510,9 +516,15 @@ class _Client(PlaneClient):
         self._knobs.start_seconds = self._start_times[node[0]] / 1000 if node else 0
         resources = request["ResourceConfig"]
         for place in (resources, *resources.get("InstanceGroups", ())):
-            if place.get("InstanceType") == INSTANCE_TYPE:
-                place["InstanceType"] = "ml.m5.large"
+            if "InstanceType" in place:
+                place["InstanceType"] = _known(place["InstanceType"])
         return super().create_training_job(**request)
+
+    def describe_training_plan(self, **request: Any) -> dict[str, Any]:
+        said = super().describe_training_plan(**request)
+        for part in said["ReservedCapacitySummaries"]:
+            part["InstanceType"] = self._plan_types[said["TrainingPlanArn"]]
+        return said
 
     def update_training_job(self, **request: Any) -> dict[str, Any]:
         self._knobs.release_seconds = self._release_time(request["TrainingJobName"]) / 1000
@@ -531,6 +543,28 @@ def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
         limits=NO_LIMITS,
         sharing=replace(scenario.shared, projects=projects, unchecked=frozenset(Subscription)),
     )
+
+
+def _plans(pools: Iterable[Pool]) -> Iterator[TrainingPlan]:
+    """The training plans that the account has."""
+    for pool in pools:
+        facts = pool.health.plan
+        if facts is not None and facts.windows:
+            yield TrainingPlan(
+                name=pool.plan_arn.rpartition("/")[2],
+                instance_type=_known(pool.instance_type),
+                windows=tuple(
+                    Window(begins=window.begins, ends=window.ends, instances=window.slots)
+                    for window in facts.windows
+                ),
+                unhealthy=facts.unhealthy,
+                used_elsewhere=pool.foreign.slots,
+            )
+
+
+def _known(instance_type: str) -> str:
+    """An instance type that SageMaker has, in place of one that it has not."""
+    return "ml.m5.large" if instance_type == INSTANCE_TYPE else instance_type
 
 
 def _request(spec: JobSpec) -> Request:

@@ -15,7 +15,11 @@ from slotq.simulate.run.record import REFUSED, Record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.gpu_amounts import WHOLE
+from slotq_core.lifecycle import copied
+from slotq_core.model.capacity.schedule import next_change, slots_at
+from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolState
+from slotq_core.storage.scheduled import scheduled
 
 _WAITING = {"pending", "preempted", "backoff"}
 
@@ -201,9 +205,29 @@ def spans(scenario: Scenario, record: Record, end: int) -> dict[str, list[Span]]
         now[name] = change.applied(now[name])
         changes[name].append((t, now[name]))
     return {
-        pool.name: list(_spans(pool, sorted(steps[pool.name]), changes[pool.name], end))
+        pool.name: list(
+            _spans(
+                pool, sorted(steps[pool.name]), [*_in_its_hours(pool, changes[pool.name], end)], end
+            )
+        )
         for pool in scenario.configuration().pools
     }
+
+
+def _in_its_hours(
+    pool: Pool, changes: list[tuple[int, Pool]], end: int
+) -> Iterator[tuple[int, Pool]]:
+    """The pool whenever its settings change, or its hours offer another number of slots: with as
+    many slots as it offers then."""
+    versions = [(0, pool), *changes]
+    for (since, version), (until, _) in pairwise([*versions, (end, pool)]):
+        moment: int | None = since
+        while moment is not None and moment < until:
+            (known,) = scheduled([version], moment)
+            offered = slots_at(known.schedule, moment, of=version.capacity.slots)
+            yield moment, copied(version, capacity=Demand({**version.capacity, "slots": offered}))
+            following = next_change(known.schedule, moment)
+            moment = following.at if following else None
 
 
 def _spans(

@@ -28,7 +28,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
@@ -129,6 +129,8 @@ class InitialQueue:
     past_use: PastUse = NO_PAST_USE
     nodes: tuple[Node, ...] = ()
     """The nodes that hold slots."""
+    warm: tuple[WarmSlot, ...] = ()
+    """The instances that stay warm."""
 
 
 def opening_of(scenario: Scenario) -> InitialQueue:
@@ -238,6 +240,7 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Sequence[Pool]) -> Job:
         instance_type=INSTANCE_TYPE,
         capacity_kind=at.capacity_kind,
         spot_wait=at.spot_wait,
+        plan_arn=at.plan_arn,
         admitted_at=spec.running_since,
         created=True,
         running_since=spec.running_since,

@@ -18,6 +18,7 @@ from slotq.simulate.scenario.sections import (
     InterruptionSpec,
     JobSpec,
     NodesSpec,
+    PlanWindowSpec,
     PoolSpec,
     WhySpec,
 )
@@ -56,6 +57,7 @@ SECTIONS: dict[str, type[Section]] = {
     **CONFIGURED,
     "pools": PoolSpec,
     "pools.nodes": NodesSpec,
+    "pools.plan_windows": PlanWindowSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
     "jobs.interruptions": InterruptionSpec,

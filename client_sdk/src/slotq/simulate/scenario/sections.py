@@ -6,12 +6,13 @@ are refused. `checks` has the rules across sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from slotq.simulate.scenario.fields import (
     Amounts,
@@ -25,9 +26,10 @@ from slotq.simulate.scenario.fields import (
 )
 from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import NodeRules, Pool, PoolState
+from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.sections import NodesSection, PoolSection, Section
@@ -55,6 +57,41 @@ INSTANCE_TYPE = "ml.scenario.large"
 """The instance type of pools that name none. Nobody knows what such instances contain."""
 
 
+class PlanWindowSpec(Section):
+    """A window of a training plan."""
+
+    begins: Annotated[Seconds, Field(alias="from")]
+    ends: Annotated[Seconds, Field(alias="to")]
+    slots: Positive
+
+    @model_validator(mode="after")
+    def _ends_later(self) -> Self:
+        if self.begins >= self.ends:
+            refuse(DocumentFault(("to",), "a window ends after it begins"))
+        return self
+
+
+def _in_order(windows: tuple[PlanWindowSpec, ...]) -> tuple[PlanWindowSpec, ...]:
+    for place, (first, second) in enumerate(pairwise(windows), start=1):
+        if first.ends > second.begins:
+            refuse(
+                DocumentFault((place, "from"), "a window begins when the one before it has ended")
+            )
+    return windows
+
+
+PlanWindows = Annotated[tuple[PlanWindowSpec, ...], AfterValidator(_in_order)]
+
+
+def _windows(specs: Iterable[PlanWindowSpec]) -> tuple[PlanWindow, ...]:
+    return tuple(PlanWindow(begins=spec.begins, ends=spec.ends, slots=spec.slots) for spec in specs)
+
+
+def plan_arn(pool: str) -> str:
+    """The training plan of a pool that names none."""
+    return f"arn:aws:sagemaker:us-east-1:123456789012:training-plan/{pool}"
+
+
 class ChangeSpec(Section):
     """A change of a pool at a moment. Keys that are missing leave their values unchanged."""
 
@@ -63,11 +100,14 @@ class ChangeSpec(Section):
     """The new capacity of the named resources. A bare number means slots."""
     foreign: Use | None = None
     state: PoolState | None = None
+    plan_windows: PlanWindows | None = None
+    """The windows of the pool's plan; empty: the plan is gone."""
+    unhealthy: Count | None = None
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
-        if self.capacity is None and self.foreign is None and self.state is None:
-            raise ValueError("a change needs capacity, foreign or state")
+        if not self.model_fields_set - {"at"}:
+            raise ValueError("a change needs capacity, foreign, state, plan_windows or unhealthy")
         return self
 
     def applied(self, pool: Pool) -> Pool:
@@ -81,7 +121,17 @@ class ChangeSpec(Section):
         )
         named = ("resources",) if {*(self.capacity or ())} - {"slots"} else ()
         after = following(bare, changed, named=named)
-        return counting([after], NO_SHARING, before=[pool])[0]
+        (counted,) = counting([after], NO_SHARING, before=[pool])
+        return replace(counted, health=replace(counted.health, plan=self._plan_of(pool)))
+
+    def _plan_of(self, pool: Pool) -> PlanFacts | None:
+        plan = pool.health.plan
+        if plan is None:
+            return None
+        windows = plan.windows if self.plan_windows is None else _windows(self.plan_windows)
+        unhealthy = plan.unhealthy if self.unhealthy is None else self.unhealthy
+        status = PlanStatus.ACTIVE if windows else PlanStatus.NOT_FOUND
+        return replace(plan, status=status, windows=windows, unhealthy=unhealthy)
 
 
 class NodesSpec(NodesSection):
@@ -110,19 +160,58 @@ class PoolSpec(PoolSection):
     """How long it takes until released warm instances are gone."""
     nodes: NodesSpec | None = None
     """None: every job takes whole instances."""
+    plan_windows: PlanWindows = ()
+    """When the pool's training plan has instances."""
+    unhealthy: Count = 0
+    """How many of them are broken."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_plan(cls, values: object) -> object:
+        """Name a plan for a pool that names none: it has the pool's name."""
+        if isinstance(values, dict) and values.get("capacity_kind") == CapacityKind.PLAN:
+            return {"plan_arn": plan_arn(str(values.get("name", ""))), **values}
+        return values
+
+    @model_validator(mode="after")
+    def _plan_is_whole(self) -> Self:
+        if self.capacity_kind is CapacityKind.PLAN:
+            if not self.plan_windows:
+                refuse(DocumentFault(("plan_windows",), "a pool of a training plan has windows"))
+            return self
+        for key in ("plan_windows", "unhealthy"):
+            if key in self.model_fields_set:
+                refuse(DocumentFault((key,), "only a pool with capacity_kind plan has a plan"))
+        for place, change in enumerate(self.changes):
+            for key in {"plan_windows", "unhealthy"} & change.model_fields_set:
+                message = "only a pool with capacity_kind plan has a plan"
+                refuse(DocumentFault(("changes", place, key), message))
+        return self
 
     @property
     def pool(self) -> Pool:
         """The pool at the beginning."""
         settings = {name: getattr(self, name) for name in (*DURATIONS, *SWITCHES, *CHOICES)}
+        instance_type = self.instance_type or INSTANCE_TYPE
+        plan = None
+        if self.plan_windows:
+            plan = PlanFacts(
+                arn=self.plan_arn,
+                status=PlanStatus.ACTIVE,
+                instance_type=instance_type,
+                windows=_windows(self.plan_windows),
+                unhealthy=self.unhealthy,
+            )
         return Pool(
             name=self.name,
-            instance_type=self.instance_type or INSTANCE_TYPE,
+            instance_type=instance_type,
+            health=PoolHealth(plan=plan),
             capacity=self.capacity,
             properties=self.properties,
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
             windows=self.windows,
+            plan_arn=self.plan_arn,
             **{**settings, "count_foreign": True},
         )
 

@@ -54,6 +54,7 @@ def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forec
         spent=queue.spent,
         past_use=queue.past_use,
         nodes=queue.nodes,
+        warm=queue.warm,
     )
     last: list[Plan] = []
     world = _World(queue=queue, snapshot=snapshot, until=queue.at)
@@ -86,13 +87,13 @@ class _World:
         )
 
     def configuration(self) -> Snapshot:
-        return replace(self.snapshot, active=(), waiting=(), due=(), nodes=())
+        return replace(self.snapshot, active=(), waiting=(), due=(), nodes=(), warm=())
 
     def stop_times(self) -> Mapping[str, int]:
         return {pool.name: STOP for pool in self.snapshot.pools}
 
     def release_times(self) -> Mapping[str, int]:
-        return {}
+        return {pool.name: RELEASE for pool in self.snapshot.pools}
 
     def node_start_times(self) -> Mapping[str, int]:
         return {pool.name: NODE_START for pool in self.snapshot.pools}
@@ -101,7 +102,7 @@ class _World:
         return frozenset(node.pool for node in self.snapshot.nodes if node.one_person)
 
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]:
-        return ()
+        return sorted(self.queue.changes, key=lambda change: change[0])
 
     def asks(self) -> Mapping[int | str, set[str]]:
         return {}
@@ -115,6 +116,10 @@ SOON = 60_000
 STOP = STOP_GRACE
 """How long (ms) a stop is assumed to take: what SageMaker gives a script at most."""
 
+
+RELEASE = 60_000
+"""How long (ms) it is assumed to take until released warm instances are gone: the next tick finds
+that."""
 
 NODE_START = 300_000
 """How long (ms) the start of a node is assumed to take, until it runs jobs."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from slotq.simulate.scenario.sections import ChangeSpec
 from slotq_core.admission.instances.instance_contents import counting
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.projects import PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import Snapshot
@@ -26,6 +28,7 @@ from slotq_core.wire.scenario.pages import (
     node_of,
     past_use_of,
     spending_of,
+    warm_slots_of,
     yielded_of,
 )
 from slotq_core.wire.scenario.views import ScenarioView
@@ -47,12 +50,15 @@ class ForecastInput:
     spent: Spending
     past_use: PastUse
     nodes: tuple[Node, ...]
+    warm: tuple[WarmSlot, ...]
     etas: Mapping[str, int]
     """How long (ms) jobs say that they still run, by job."""
     limits: Mapping[str, int]
     """The longest that jobs may run in all (ms), by job."""
     withheld: frozenset[str]
     left_out: int
+    changes: tuple[tuple[int, str, ChangeSpec], ...] = ()
+    """Changes of pools that come later: when (ms), in which pool, and what."""
 
     @classmethod
     def of(cls, view: ScenarioView) -> ForecastInput:
@@ -81,6 +87,7 @@ class ForecastInput:
             spent=spending_of(view.spent),
             past_use=past_use_of(view.past_use),
             nodes=tuple(map(node_of, view.nodes)),
+            warm=warm_slots_of(view.warm),
             etas=durations_of({job.name: job.eta_seconds for job in view.jobs}),
             limits=durations_of({job.name: job.max_runtime for job in view.jobs}),
             withheld=frozenset(job.name for job in view.jobs if job.withheld),
@@ -99,6 +106,14 @@ class ForecastInput:
             for pool in counted
         )
 
+    def with_plan(self, pool: str, plan: PlanFacts) -> ForecastInput:
+        """The snapshot in which this is known of the pool's training plan."""
+        known = tuple(
+            replace(other, health=replace(other.health, plan=plan)) if other.name == pool else other
+            for other in self.known
+        )
+        return replace(self, known=known)
+
     def snapshot(self) -> Snapshot:
         """What the next pass decides on."""
         return snapshot_of(
@@ -112,6 +127,7 @@ class ForecastInput:
             yields=self.yields,
             groups=self.groups,
             nodes=self.nodes,
+            warm=self.warm,
         )
 
     def job(self, name: str) -> Job | None:

@@ -18,7 +18,8 @@ Durations are whole seconds. The settings:
 - `read_reports`: whether victims are chosen by their reported checkpoints
 - `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next
   pool (left out: for ever)
-- `capacity_kind`: how the instances are bought, on_demand or spot
+- `capacity_kind`: how the instances are bought: on_demand, spot or plan
+- `plan_arn`: the training plan of a pool whose capacity_kind is plan
 - `spot_wait`: how long a job of a spot pool may wait for instances beyond its longest runtime
 - `keep_warm`: how long instances stay warm for the next job when a job ends
 - `suspend_grace`: how long a script is asked to release its slots before its job is stopped
@@ -57,6 +58,7 @@ from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
     CHOICES,
     DURATIONS,
+    PLAN_ARN,
     SWITCHES,
     check_together,
     defined,
@@ -76,7 +78,6 @@ LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """The default instance type of the emulator's pools."""
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
-_PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
 _BY_NAME = ("resources", "properties")
 """Settings that are amounts by name."""
 _PLAIN = {
@@ -85,6 +86,7 @@ _PLAIN = {
     **{name: f"{name}=NAME:AMOUNT+…" for name in _BY_NAME},
     "nodes": "nodes=on|KEY:VALUE+…",
     "windows": "windows=DAYS FROM-TO ZONE+…",
+    "plan_arn": "plan_arn=ARN",
     **{name: f"{name}={'|'.join(type(word))}" for name, word in CHOICES.items()},
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
@@ -201,7 +203,7 @@ def plans_from_environment(environment: Mapping[str, str] = os.environ) -> Train
     if text is None:
         return TrainingPlans()
     plans = tuple(part.strip() for part in text.split(",") if part.strip())
-    if wrong := next((plan for plan in plans if not _PLAN.fullmatch(plan)), None):
+    if wrong := next((plan for plan in plans if not PLAN_ARN.fullmatch(plan)), None):
         raise Misconfigured(f"{PLANS_VARIABLE}: '{wrong[:100]}' is not the ARN of a training plan")
     return TrainingPlans(allowed=plans)
 

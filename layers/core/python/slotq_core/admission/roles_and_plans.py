@@ -82,5 +82,16 @@ class TrainingPlans:
             field=PLAN_FIELD,
         )
 
+    def check_pools(self, before: Iterable[Pool], after: Iterable[Pool]) -> None:
+        """Check the plans of pools, where a change sets them. Raises InvalidRequest."""
+        known = {"", *(self.allowed or ()), *(pool.plan_arn for pool in before)}
+        for pool in after:
+            if self.allowed is not None and pool.plan_arn not in known:
+                raise InvalidRequest(
+                    f"pool '{pool.name}': this queue may not start jobs on the training plan "
+                    f"'{pool.plan_arn}': add it to the stack's parameter TrainingPlanArns first",
+                    field="plan_arn",
+                )
+
 
 ANY_PLAN = TrainingPlans()

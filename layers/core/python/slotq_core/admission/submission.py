@@ -110,7 +110,7 @@ class Admission:
             from slotq_core.admission.instances.nodes import with_gpus  # As above.
 
             job = with_gpus(job, submission, request, pools)
-        if any(pool.windows for pool in self.pools):
+        if any(pool.is_timed for pool in self.pools):
             from slotq_core.admission.instances.runtimes import with_longest  # Few pools have any.
 
             job = with_longest(job, request, self.pools)
@@ -118,7 +118,7 @@ class Admission:
         job = with_warm_key(job, request, pools)
         notices = (
             *field_rules.warnings(request),
-            *capacity_kinds.warning(submission, job, pools),
+            *capacity_kinds.warnings(submission, job, pools),
         )
         if job.checkpoints and not submission.checkpoints:
             request = provided(request, job)

@@ -104,7 +104,8 @@ class DocumentRoutes:
         mode = self._manager().configuration.notification_mode
         warnings = [
             *scheduler_warnings(done.after),
-            *warm_warnings(done.after),
+            *done.warnings,
+            *warm_warnings(done.after.pools),
             *notification_warnings(done.after, mode),
         ]
         view = applied_view(

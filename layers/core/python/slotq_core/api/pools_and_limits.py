@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from slotq_core.api.router import Response
@@ -18,19 +18,25 @@ class PoolAndLimitRoutes:
     def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
         self._manager, self._request = manager, request
 
-    def list_pools(self) -> Response:
+    def list_pools(self, warnings: Sequence[str] = ()) -> Response:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
         pools = [
             pool_view(pool.pool, size=pool.size, used=pool.used, hours=pool.hours, warm=pool.warm)
             for pool in manager.overview.pools()
         ]
-        return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
+        return json_answer(
+            HTTPStatus.OK, PoolsView(pools=pools, revision=revision, warnings=[*warnings])
+        )
 
     def set_pool(self, name: str) -> Response:
+        # Looks are many, and changes few.
+        from slotq_core.operations.configuring.advice import warm_warnings
+
         caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())
-        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
-        return self.list_pools()
+        done = self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
+        changed = (pool for pool in done.after.pools if pool.name == name)
+        return self.list_pools([*done.warnings, *warm_warnings(changed)])
 
     def remove_pool(self, name: str) -> Response:
         caller, seen = self._request.caller(), number("revision", self._request.query(), low=0)

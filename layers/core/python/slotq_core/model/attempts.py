@@ -128,6 +128,8 @@ class Attempt:
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the pool's instances are bought, and `spot_wait` of the pool: as of the start."""
     spot_wait: Duration = 0
+    plan_arn: str = ""
+    """The pool's training plan, as of the start; empty: the pool has none."""
     warm_key: str = ""
     """What another training job must have in common to start on the attempt's instances after it;
     empty: the queue does not follow them."""

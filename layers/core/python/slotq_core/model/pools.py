@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.timestamps import Duration, Moment
+
+if TYPE_CHECKING:  # `slotq ls` reads no plans.
+    from slotq_core.model.capacity.plans import PlanFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +81,8 @@ class PoolHealth:
     """At most one for each tenant."""
     warm_refused_at: Moment | None = None
     """When the account last had no quota for warm instances of the pool's type (ms)."""
+    plan: PlanFacts | None = None
+    """The pool's training plan as last read; None: the pool has none, or it was not read yet."""
 
 
 HEALTHY = PoolHealth()
@@ -90,6 +95,8 @@ class CapacityKind(StrEnum):
     SPOT = "spot"
     """Managed spot training: SageMaker may take the instances back, and the training job waits for
     others."""
+    PLAN = "plan"
+    """A training plan: instances that are bought ahead, for windows of time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,12 +300,16 @@ class Pool:
     )
     capacity_kind: CapacityKind = field(
         default=CapacityKind.ON_DEMAND,
-        metadata=_setting("How the instances are bought: on demand, or as spot."),
+        metadata=_setting(
+            "How the instances are bought: on demand, as spot, or by a training plan."
+        ),
     )
     state: PoolState = field(
         default=PoolState.ACTIVE,
         metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),
     )
+    plan_arn: str = ""
+    """The training plan (its ARN) of a pool whose `capacity_kind` is plan; empty: no plan."""
     nodes: NodeRules | None = None
     """How the pool keeps nodes; None: every job takes whole instances."""
     windows: tuple[str, ...] = ()
@@ -323,14 +334,21 @@ class Pool:
         return self.capacity - self.foreign - Demand(slots=self.capacity.slots - offered)
 
     @property
+    def is_timed(self) -> bool:
+        """Whether the pool's size changes with time: it has hours, or a training plan."""
+        return bool(self.windows) or self.capacity_kind is CapacityKind.PLAN
+
+    @property
     def listens(self) -> bool:
         """Whether reports of running scripts decide anything here."""
         return self.stall_after is not None or self.read_reports
 
     def size(self, now: int) -> Demand:
         """The capacity that the queue may use now: `offers`, minus the slots that the account's
-        limit denies for now."""
-        learned, offered = self.health.learned, self.offers(now)
+        limit denies for now, and those of a training plan that are unhealthy."""
+        learned, offered, plan = self.health.learned, self.offers(now), self.health.plan
+        if plan is not None and plan.unhealthy and offered:
+            offered = offered - Demand(slots=min(plan.unhealthy, offered.slots))
         if learned is None or now >= (self.health.learned_until or 0):
             return offered
         if not offered:

@@ -204,13 +204,23 @@ def counts_by_pool(owners: Iterable[Project | Department]) -> bool:
     )
 
 
+class UseOf(StrEnum):
+    """Between whom past use counts."""
+
+    PROJECTS = "projects"
+    """It changes the weights that divide the surplus."""
+    USERS = "users"
+    """Of one project's jobs of equal rank, those of the user who has used less go first."""
+    BOTH = "both"
+
+
 PARTS = 64
 """Parts of past use are counted in 64ths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastUse:
-    """The projects' parts of past use, added up once an hour."""
+    """The parts of projects and users in past use, added up once an hour."""
 
     at: int = 0
     """The full hour (ms) up to which use counts; 0: it was never added up."""
@@ -218,10 +228,18 @@ class PastUse:
     """The half-life (ms) that it was added up with."""
     by_pool: bool = False
     """Whether each pool has its own sum."""
+    of: UseOf = UseOf.PROJECTS
+    """What was added up."""
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By scope and project, 64ths of all use there; together 64. A scope without use is missing."""
+    """By scope and project, 64ths of all use there; together 64. A scope without use is missing.
+    Empty where only the use of users counts, as is the next."""
     slot_seconds: Mapping[str, int] = field(default_factory=dict)
     """All use by scope, in slots multiplied by seconds, with old use counted less."""
+    users: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By project and user, 64ths of the project's use in all pools; together 64. So at most 64
+    users of a project are named. Empty: the use of users does not count."""
+    user_slot_seconds: Mapping[str, int] = field(default_factory=dict)
+    """As `slot_seconds`, by project, where the use of users counts."""
 
 
 NO_PAST_USE = PastUse()

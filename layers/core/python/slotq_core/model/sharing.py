@@ -9,7 +9,7 @@ from enum import StrEnum
 from slotq_core.model.callers import Limits
 from slotq_core.model.notices import Notification
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Department, Project
+from slotq_core.model.projects import Department, Project, UseOf
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.timestamps import Duration
 
@@ -52,12 +52,22 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FairShare:
-    """How past use changes the weights that divide the surplus. Quotas stay as they are."""
+    """How past use counts. Quotas stay as they are."""
 
     half_life: Duration = 7 * 86_400_000
     """The time after which use counts half."""
     influence: int = 100
-    """How much past use counts, in hundredths: 0 not at all, 100 as much as the weights."""
+    """How much past use counts between projects, in hundredths: 0 not at all, 100 as much as the
+    weights."""
+    of: UseOf = UseOf.PROJECTS
+
+    @property
+    def of_projects(self) -> bool:
+        return self.of is not UseOf.USERS
+
+    @property
+    def of_users(self) -> bool:
+        return self.of is not UseOf.PROJECTS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +113,11 @@ class Sharing:
             departments=tuple(replace(department, weight=None) for department in self.departments),
             projects=tuple(replace(project, weight=None) for project in self.projects),
         )
+
+    @property
+    def keeps_users_apart(self) -> bool:
+        """Whether users may have limits, or their past use counts."""
+        return self.limits_users or (self.fair_share is not None and self.fair_share.of_users)
 
     @property
     def limits_users(self) -> bool:

@@ -87,6 +87,8 @@ class QueueSnapshot:
     """The groups of these jobs."""
     nodes: tuple[Node, ...] = ()
     """Every node that holds a slot."""
+    warm: tuple[WarmSlot, ...] = ()
+    """The warm slots that count apart from jobs, the first to go first."""
     yields: tuple[Yielded, ...] = ()
     spent: Spending = NOTHING_SPENT
     past_use: PastUse = NO_PAST_USE

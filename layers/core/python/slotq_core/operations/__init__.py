@@ -5,6 +5,7 @@ passes         a pass: load, plan, commit, effect, confirm
 decisions_in_parts  decisions about groups that one transaction cannot hold
 effects        calls to SageMaker and what their answers mean
 attempts       what becomes of attempts: suspends, reports of scripts, lessons for a pool
+training_plans  the plans of pools, as SageMaker describes them
 nodes          the life of nodes: instances that the queue keeps for its jobs
 reconcile      repairs drift between the queue and SageMaker
 authorize      what a caller may do, under the current configuration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from slotq_core.errors import ExaminedLately, Unavailable
 from slotq_core.model.reasons import units
@@ -12,6 +12,7 @@ from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import SageMakerService
 
 DOCTOR_BUDGET = 15_000
 """How long (ms) an examination may call SageMaker while somebody waits. API Gateway times out after
@@ -28,10 +29,17 @@ class Doctor:
     """Finds and repairs inconsistencies."""
 
     def __init__(
-        self, store: Store, reconciler: Reconciler, clock: Clock, wake: Callable[[], None]
+        self,
+        store: Store,
+        reconciler: Reconciler,
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        training: SageMakerService,
     ) -> None:
-        """`wake` asks for a pass."""
+        """`wake` asks for a pass. `training` describes training plans."""
         self._store, self._reconciler, self._clock, self._wake = store, reconciler, clock, wake
+        self._training = training
 
     def examine(self, *, fix: bool = False) -> list[Finding]:
         """Find every inconsistency within the table and with SageMaker, and repair it if `fix` is
@@ -51,6 +59,7 @@ class Doctor:
         )
         found += decisions_in_parts.examine(self._store.decisions, self._clock.now())
         found += self._shared_roles()
+        found += self._plans()
         until = began + DOCTOR_ENDS
         found += self._store.repair.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
@@ -63,6 +72,14 @@ class Doctor:
         from slotq_core.operations.nodes import shared_roles
 
         return shared_roles.examine(self._store, self._clock.now())
+
+    def _plans(self) -> Iterator[Finding]:
+        pools = self._store.configuration.pools()
+        if not any(pool.plan_arn for pool in pools):
+            return
+        from slotq_core.operations.training_plans import plan_report
+
+        yield from plan_report.examine(pools, self._training, self._clock.now())
 
     def examine_if_due(self, *, fix: bool = False) -> list[Finding]:
         """Examine at most once a minute, because it reads everything. Looking and mending have

@@ -55,9 +55,11 @@ from slotq_core.timestamps import FAR_OFF
 
 if TYPE_CHECKING:
     from slotq_core.model.nodes import Node
+    from slotq_core.model.snapshot import Snapshot
     from slotq_core.operations.attempts.warm_slots import WarmSlots
     from slotq_core.operations.nodes.node_effects import NodeEffects
     from slotq_core.operations.nodes.node_training import NodeServices, NodeTraining
+    from slotq_core.operations.training_plans.looks import LookedAt
     from slotq_core.ports.nodes import NodeDocuments
 
 HANDLER_LIFETIME = 60_000
@@ -187,6 +189,13 @@ class Effects:
             self._clock,
             note_no_quota=self._lessons.of_no_warm_quota,
         )
+
+    def look_at_plans(self, snapshot: Snapshot, *, until: int) -> LookedAt:
+        """Read the training plans of the pools that have one."""
+        # Most queues have none, and no cold start should pay for them.
+        from slotq_core.operations.training_plans.looks import look
+
+        return look(snapshot, self._training, self._store.health, self._clock, until=until)
 
     def _order_leave(self, node: Node) -> None:
         self.node_services.orders.write(node)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool, WarmSlot
+from slotq_core.model.pools import CapacityKind, Pool, WarmSlot
 from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.attempts.rights_report import descriptions
@@ -72,6 +72,9 @@ class PassResult:
     """Pools and roles in back-off for a missing right, and which right to add."""
     budget_warnings: tuple[BudgetStatus, ...] = ()
     """Projects that have come near their budget."""
+    warm_unused: int = 0
+    """How long (slots × ms) instances had stayed warm that this pass found gone, without a job on
+    them."""
     findings: tuple[Finding, ...] = ()
     """Findings of the reconciliation, if this was its tick."""
 
@@ -147,7 +150,7 @@ class Passes:
         also returns at once if every request was already handled; most passes of a burst arrive
         that late. Work that only the time calls for is left to the tick. With `bump`, this handler
         itself asks for the pass, by the call that takes the lease. With `looks`, as by the tick, it
-        first looks at all warm instances.
+        first looks at all training plans and warm instances.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
@@ -187,11 +190,11 @@ class Passes:
         slow: list[Job] = []
         tried: set[str] = set()
         tried_nodes: set[Node] = set()
-        notified: set[str] = set()
-        setbacks, ahead, warm = Setbacks(), _Ahead(), _Warm(looks=looks)
+        notified, setbacks, ahead = set[str](), Setbacks(), _Ahead()
+        followed = _Followed(looks=looks, unused=before.warm_unused)
         while self._clock.now() < until:
             world = self._load(troubles, warned)
-            if world.snapshot.warm and self._follow_warm(world.snapshot, troubles, until, warm):
+            if self._follow_capacity(world.snapshot, troubles, until, followed):
                 continue
             first = self._finish_begun(world, notified, setbacks, until)
             if first is not None:
@@ -222,6 +225,7 @@ class Passes:
                     wake_at=planned.wake_at,
                     missing_rights=tuple(descriptions(world.snapshot.pools)),
                     budget_warnings=tuple(warned),
+                    warm_unused=followed.unused,
                 )
         troubles += self._effects.carry_out_all(slow, until=until).troubles
         return PassResult(
@@ -230,17 +234,39 @@ class Passes:
             wake_at=self._clock.now(),
             unfinished=True,
             budget_warnings=tuple(warned),
+            warm_unused=followed.unused,
         )
 
-    def _follow_warm(
-        self, snapshot: Snapshot, troubles: list[str], until: int, warm: _Warm
+    def _follow_capacity(
+        self, snapshot: Snapshot, troubles: list[str], until: int, followed: _Followed
     ) -> bool:
-        """Finish the releases that other handlers have begun, and look at all warm instances, once
-        in a pass. Returns whether anything has changed."""
-        if warm.followed:
+        """Look at training plans and warm instances, each once in a pass. Returns whether anything
+        has changed."""
+        if self._look_at_plans(snapshot, troubles, until, followed):
+            return True
+        return bool(snapshot.warm) and self._follow_warm(snapshot, troubles, until, followed)
+
+    def _look_at_plans(
+        self, snapshot: Snapshot, troubles: list[str], until: int, followed: _Followed
+    ) -> bool:
+        if followed.plans or not followed.looks:
             return False
-        found = self._effects.warm.look(snapshot, until=until) if warm.looks else None
-        warm.followed = True
+        followed.plans = True
+        if all(pool.capacity_kind is not CapacityKind.PLAN for pool in snapshot.pools):
+            return False
+        found = self._effects.look_at_plans(snapshot, until=until)
+        troubles += found.troubles
+        return found.changed
+
+    def _follow_warm(
+        self, snapshot: Snapshot, troubles: list[str], until: int, followed: _Followed
+    ) -> bool:
+        """Finish the releases that other handlers have begun, and look at all warm instances."""
+        if followed.warm:
+            return False
+        found = self._effects.warm.look(snapshot, until=until) if followed.looks else None
+        followed.warm = True
+        followed.unused += found.unused if found is not None else 0
         left = () if found is not None and found.changed else snapshot.warm
         sent = self._effects.warm.release(left, until=until)
         troubles += [*(found.troubles if found else ()), *sent.troubles]
@@ -612,12 +638,15 @@ class _Conditions:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Warm:
-    """How a pass follows warm instances."""
+class _Followed:
+    """What a pass has followed of capacity that SageMaker keeps for the queue."""
 
     looks: bool
-    """Whether it looks at them all."""
-    followed: bool = False
+    """Whether it looks at all plans and warm instances."""
+    plans: bool = False
+    warm: bool = False
+    unused: int = 0
+    """As in the pass's result."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -389,11 +389,13 @@ def foreign_use(
 ) -> Iterator[tuple[Pool, Demand]]:
     """Yield what each pool has to count: training jobs of its instance type, bought as it is. If
     several such pools count foreign training jobs, the first pool counts them all: their pool is
-    unknown."""
+    unknown. What others use of a training plan, the plan itself says (`training_plans.looks`)."""
     amounts: Counter[tuple[str, CapacityKind]] = Counter()
     for sighting in foreign:
         amounts[sighting.instance_type, sighting.capacity_kind] += sighting.instances
     for pool in pools:
+        if pool.capacity_kind is CapacityKind.PLAN:
+            continue
         own = (pool.instance_type, pool.capacity_kind)
         counted = amounts.pop(own, 0) if pool.count_foreign else 0
         yield pool, Demand(slots=counted)

@@ -11,7 +11,7 @@ from slotq_core.model import projects
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Department, Project
+from slotq_core.model.projects import PARTS, Department, Project
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
@@ -26,16 +26,15 @@ from slotq_core.model.reasons import (
     WaitsForApproval,
     WaitsForJobs,
 )
-from slotq_core.model.reasons.outlook import KnownTime, Outlook, TimeCause
+from slotq_core.model.reasons.outlook import KnownTime, Outlook, TimeCause, UsedByUser
 from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import Yielded
 from slotq_core.operations.jobs.explanation import explained
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
-from slotq_core.policy.order import Position, Yields, last_yields, position
+from slotq_core.policy.order import BY_ENTRY, Position, Precedence, position, precedence, used_by
 from slotq_core.policy.plan import Plan, Start
 from slotq_core.ports.stored import Ahead, Configuration, World
 from slotq_core.privacy.identity import People
@@ -176,7 +175,19 @@ def looked_into(job: Job, world: World, now: int) -> Status:
     if isinstance(placed.reason, BudgetSpent):
         reset = KnownTime(at=placed.reason.until, cause=TimeCause.BUDGET)
         outlook = (outlook or Outlook()).with_times(reset)
+    if used := _used(job, world.snapshot):
+        outlook = replace(outlook or Outlook(), order=used)
     return replace(placed, outlook=outlook)
+
+
+def _used(job: Job, snapshot: Snapshot) -> tuple[UsedByUser, ...]:
+    """What the user of a waiting job has used, where that counts."""
+    used = precedence(snapshot).used
+    if not used or not job.waits:
+        return ()
+    part = used_by(job.project, job.person, used)
+    percent = round(100 * part / PARTS, 1)
+    return (UsedByUser(user=job.person, project=job.project, percent=percent),)
 
 
 def _placed(job: Job, planned: Plan, ahead: Ahead | None) -> Status:
@@ -191,12 +202,11 @@ def _placed(job: Job, planned: Plan, ahead: Ahead | None) -> Status:
     )
 
 
-def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[str, int]:
+def places(waiting: Iterable[Job], by: Precedence = BY_ENTRY) -> Mapping[str, int]:
     """Return the place of each waiting job, by name."""
     ahead: Counter[tuple[str, ...]] = Counter()
     found = {}
-    last = last_yields(yields)
-    for job in sorted(waiting, key=lambda job: position(job, last)):
+    for job in sorted(waiting, key=lambda job: position(job, by)):
         mine = set(job.pools)
         found[job.name] = 1 + sum(n for pools, n in ahead.items() if mine.intersection(pools))
         ahead[job.pools] += 1
@@ -207,7 +217,7 @@ def statuses(
     jobs: Iterable[Job],
     planned: Plan,
     waiting: Iterable[Job] | None,
-    yields: Iterable[Yielded] = (),
+    by: Precedence = BY_ENTRY,
     *,
     unfinished: Container[str] = (),
 ) -> list[Status]:
@@ -219,7 +229,7 @@ def statuses(
     `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
     not all of them are known, and no job gets a place.
     """
-    place = {} if waiting is None else places(waiting, yields)
+    place = {} if waiting is None else places(waiting, by)
     latest = {job.name: job for job in sorted(jobs, key=lambda job: job.version)}
     shown = [
         Status(job=job, reason=GroupNotWhole(group=job.group))
@@ -227,8 +237,7 @@ def statuses(
         else _placed(job, planned, _ahead(place.get(job.name)))
         for job in latest.values()
     ]
-    last = last_yields(yields)
-    return sorted(shown, key=lambda status: _as_listed(status, last))
+    return sorted(shown, key=lambda status: _as_listed(status, by))
 
 
 def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) -> list[Job] | None:
@@ -314,12 +323,12 @@ def _ahead(place: int | None) -> Ahead | None:
     return None if place is None else Ahead(jobs=place - 1)
 
 
-def _as_listed(status: Status, yields: Yields) -> tuple[int, Position]:
+def _as_listed(status: Status, by: Precedence) -> tuple[int, Position]:
     job = status.job
     if job.active:
         return 0, position(job)
     if job.waits:
-        return 1, position(job, yields)
+        return 1, position(job, by)
     if not job.terminal:
         return 2, position(job)
-    return 3, (-job.changed_at, 0, 0, False, 0, job.name)
+    return 3, (-job.changed_at, 0, 0, 0, False, 0, job.name)

@@ -147,14 +147,16 @@ def short_role(arn: str) -> str:
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether every line has one user: with user limits, time slices or consolidation. The last two
-    never interrupt a user's job for one of the same user and rank."""
-    return users_matter(snapshot.pools, limits=bool(snapshot.users))
+    """Whether every line has one user: with user limits, past use of users, time slices or
+    consolidation. The last two never interrupt a user's job for one of the same user and rank."""
+    ranked = snapshot.fair_share is not None and snapshot.fair_share.of_users
+    return users_matter(snapshot.pools, apart=bool(snapshot.users) or ranked)
 
 
-def users_matter(pools: Iterable[Pool], *, limits: bool) -> bool:
-    """As `by_user`, for a configuration. `limits`: whether users may have limits."""
-    return limits or any(pool.time_slice is not None or pool.consolidate for pool in pools)
+def users_matter(pools: Iterable[Pool], *, apart: bool) -> bool:
+    """As `by_user`, for a configuration. `apart`: whether users have limits, or their past use
+    counts."""
+    return apart or any(pool.time_slice is not None or pool.consolidate for pool in pools)
 
 
 def line_of(job: Job, *, by_user: bool = False) -> str:

@@ -1,8 +1,9 @@
 """Step 2, order: rank and the order of jobs within a project.
 
 "Rank (workload class, then effective priority, high first), then entry time (old first), then
-name." Between projects the most deprived comes first: turn/turn_order.py. A waiting AUTO job ranks
-below every class and every number.
+name." Where the past use of users counts, the user who has used a smaller part of the project's use
+goes first, before entry time. Between projects the most deprived comes first: turn/turn_order.py. A
+waiting AUTO job ranks below every class and every number.
 
 The user whose job yielded counts, for all that user's waiting jobs of that rank, as having entered
 just after that moment (`order.entered`). The stores keep it beside the jobs.
@@ -13,9 +14,11 @@ See docs/policy-decisions.md#time-slices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, Workload
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, Yielded
 
 BELOW_ALL = -1_000_001
@@ -25,13 +28,41 @@ _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING:
 """Interactive and inference jobs come before training."""
 
 Rank = tuple[int, int]
-Position = tuple[int, int, int, bool, int, str]
+Position = tuple[int, int, int, int, bool, int, str]
 
 Yields = Mapping[tuple[str | None, str, Rank], int]
 """The time (ms) of the last yield to a time slice, by project, user and rank. A yield without a
 project (`Yielded.project`) counts in every project."""
 
 NO_YIELDS: Yields = {}
+
+Used = Mapping[str, Mapping[str, int]]
+"""What each user has used of a project's past use, in 64ths, by project and user."""
+
+NOTHING_USED: Used = {}
+
+
+class Precedence(NamedTuple):
+    """What moves a user's waiting jobs among those of equal rank."""
+
+    yields: Yields = NO_YIELDS
+    used: Used = NOTHING_USED
+
+
+BY_ENTRY = Precedence()
+
+
+def precedence(snapshot: Snapshot) -> Precedence:
+    """What moves users' jobs in this queue now."""
+    settings = snapshot.fair_share
+    counts = settings is not None and settings.of_users
+    used = snapshot.past_use.users if counts else NOTHING_USED
+    return Precedence(last_yields(snapshot.yields), used)
+
+
+def used_by(project: str, user: str, used: Used) -> int:
+    """The user's part of the project's past use, in 64ths."""
+    return used.get(project, {}).get(user, 0)
 
 
 def rank(job: Job) -> Rank:
@@ -79,15 +110,16 @@ def entered(job: Job, yields: Yields) -> int:
     return job.entry_time if yielded is None else max(job.entry_time, yielded)
 
 
-def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
+def position(job: Job, by: Precedence = BY_ENTRY) -> Position:
     """The sort key of the order within a project. It ends in the name, so there are no ties."""
     workload, priority = rank(job)
-    entry = job.entry_time
+    entry, (yields, used) = job.entry_time, by
+    part = used_by(job.project, job.person, used) if used else 0
     if not yields:
-        return (-workload, -priority, entry, False, entry, job.name)
+        return (-workload, -priority, part, entry, False, entry, job.name)
     last = last_yield(job.project, job.person, (workload, priority), yields)
     yielded = entry - 1 if last is None else last
-    return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)
+    return (-workload, -priority, part, max(entry, yielded), yielded >= entry, entry, job.name)
 
 
 def yield_of(job: Job) -> Yielded | None:

@@ -343,7 +343,7 @@ class Configuration:
     @property
     def by_user(self) -> bool:
         """Whether each line has one user, so that new jobs wait in lines of their users."""
-        return users_matter(self.pools, limits=self.sharing.limits_users)
+        return users_matter(self.pools, apart=self.sharing.keeps_users_apart)
 
     @property
     def people(self) -> People:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from slotq_core.admission.instances.runtimes import BY_DEFAULT
 from slotq_core.model.attempts import Attempt, GpuBound
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind, ServiceQuota
@@ -256,6 +257,10 @@ class SageMakerService(TrainingService, Protocol):
     def release(self, training_job: str) -> CallResult:
         """Give up the warm instances of an ended training job. Answers ALREADY_DONE if it has none,
         and FAIL if it does not exist. Never raises."""
+
+    def describe_plan(self, arn: str) -> PlanFacts | None:
+        """Describe a training plan; None if it does not exist. Raises Unavailable if SageMaker
+        cannot say."""
 
     def create_node(
         self,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import PastUse
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.usage.attempt_use import AttemptUse
@@ -31,6 +32,8 @@ class _Names:
     groups: Mapping[str, str]
     tenants: Mapping[str, str]
     """Of all jobs: whoever knows a request could find its tenant's key."""
+    warm_keys: Mapping[str, str]
+    """Of all jobs and warm instances, for the same reason."""
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.jobs.get(name, name) for name in names)
@@ -66,9 +69,18 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
         nodes=tuple(
             replace(node, tenant=names.tenants.get(node.tenant, "")) for node in queue.nodes
         ),
+        warm=tuple(
+            replace(
+                slot,
+                key=names.warm_keys[slot.key],
+                released_for=names.jobs.get(slot.released_for, slot.released_for),
+            )
+            for slot in sorted(queue.warm, key=lambda slot: (slot.until, slot.since, slot.key))
+        ),
         yields=tuple(
             shown for yielded in queue.yields for shown in _yields(yielded, queue, names, hidden)
         ),
+        past_use=_past_use(queue, names, hidden),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
         limits={names.jobs.get(name, name): limit for name, limit in queue.limits.items()},
@@ -99,7 +111,15 @@ def _named(queue: QueueSnapshot, hidden: set[str]) -> _Names:
             job.group for job in ordered if job.name in hidden and job.group not in seen_groups
         ),
         tenants=stand_ins([job.tenant for job in ordered] + [node.tenant for node in queue.nodes]),
+        warm_keys=stand_ins(_warm_keys(ordered, queue)),
     )
+
+
+def _warm_keys(jobs: Iterable[Job], queue: QueueSnapshot) -> Iterable[str]:
+    for job in jobs:
+        yield job.warm_key
+        yield job.attempt.warm_key if job.attempt else ""
+    yield from (slot.key for slot in queue.warm)
 
 
 def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
@@ -110,6 +130,7 @@ def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
         after_any=names.of(job.after_any),
         depends_on=names.of(job.depends_on),
         tenant=names.tenants.get(job.tenant, ""),
+        warm_key=names.warm_keys.get(job.warm_key, ""),
         attempt=_attempt(job.attempt, names, hidden=hidden),
     )
     if not hidden:
@@ -127,7 +148,10 @@ def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
 
 
 def _attempt(attempt: Attempt | None, names: _Names, *, hidden: bool) -> Attempt | None:
-    if attempt is None or attempt.stop is None:
+    if attempt is None:
+        return None
+    attempt = replace(attempt, warm_key=names.warm_keys.get(attempt.warm_key, ""))
+    if attempt.stop is None:
         return attempt
     by = names.jobs.get(attempt.stop.by, "" if hidden else attempt.stop.by)
     return replace(attempt, stop=replace(attempt.stop, by=by, beneficiary=None))
@@ -142,6 +166,23 @@ def _group(group: Group, names: _Names) -> Group:
         ends_with=names.jobs.get(group.ends_with, group.ends_with),
         sites={},
         ended={names.jobs.get(name, name): state for name, state in group.ended.items()},
+    )
+
+
+def _past_use(queue: QueueSnapshot, names: _Names, hidden: set[str]) -> PastUse:
+    """The past use with the users' parts under the names that are shown for them. A user without a
+    job in the queue is left out."""
+    seen = {job.person for job in queue.jobs if job.name not in hidden}
+    return replace(
+        queue.past_use,
+        users={
+            project: {
+                name: part
+                for user, part in own.items()
+                for name in ({user} & seen) | {names.users.get(user, "")} - {""}
+            }
+            for project, own in queue.past_use.users.items()
+        },
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import Rank, Yields, entered, last_yield, rank
+from slotq_core.policy.order import Precedence, Rank, entered, last_yield, rank, used_by
 from slotq_core.timestamps import from_iso, iso
 
 _TOP = 1_000_000
@@ -12,8 +12,8 @@ _TOP = 1_000_000
 
 
 def order_key(job: Job) -> str:
-    """`policy.order.position` as a string, without yields to time slices: they move a whole
-    line."""
+    """`policy.order.position` as a string, without what moves a whole line: yields to time slices,
+    and past use."""
     return first_key(rank(job), job.entry_time) + job.name
 
 
@@ -22,17 +22,28 @@ def first_key(of: Rank, moment: int) -> str:
     return f"{key_of_rank(of)}{iso(moment)}#"
 
 
+def after_all(of: Rank) -> str:
+    """An order key behind those of all jobs of this rank."""
+    return f"{key_of_rank(of)}~"
+
+
 def key_of_rank(of: Rank) -> str:
     """The common beginning of the order keys of all jobs of this rank."""
     workload, priority = of
     return f"{2 - workload}{_TOP - priority:07d}#"
 
 
-def key_after(job: Job, line: Line, yields: Yields) -> str:
+def key_after(job: Job, line: Line, by: Precedence) -> str:
     """The order key before which jobs of another line are ahead of the job; empty: none of them.
 
-    A yield sets a user's entry time to the time of the yield. So the job is behind jobs that had
-    entered when its user yielded, and ahead of users who have yielded since."""
+    A job is behind all jobs of users who have used less, and ahead of those who have used more. A
+    yield sets a user's entry time to the time of the yield. So the job is behind jobs
+    that had entered when its user yielded, and ahead of users who have yielded since."""
+    yields, used = by
+    if used and line.rank == rank(job):
+        mine, other = used_by(job.project, job.person, used), used_by(line.project, line.user, used)
+        if mine != other:
+            return after_all(line.rank) if other < mine else ""
     since = entered(job, yields)
     if line.rank == rank(job) and yields:
         theirs = last_yield(line.project, line.user, line.rank, yields)

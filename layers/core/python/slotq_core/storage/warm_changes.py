@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from slotq_core.policy.lifecycle.warm_slots import left_by
 from slotq_core.ports.stored import Change, WarmChange
 from slotq_core.storage.ends import EndedRecord, ended_record
-from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.usage.attempt_use import WARM, AttemptUse
 
 
 def warm_changes(changes: Iterable[Change], warm: Sequence[WarmChange]) -> list[WarmChange]:
@@ -35,11 +35,8 @@ def records_of(warm: Iterable[WarmChange], history: int) -> Iterator[EndedRecord
             instance_type=slot.instance_type,
             slots=slot.demand.slots,
             admitted_at=slot.since,
+            running_since=slot.since,
             ended_at=at,
             outcome=WARM,
         )
         yield ended_record(use, change.recorded_at, history, suffix=WARM)
-
-
-WARM = "warm"
-"""The outcome in the record of use of warm time. No attempt ends so."""

@@ -91,7 +91,7 @@ class UsageGroup(NamedTuple):
     workload: str = ""
     instance_type: str = ""
     kind: str = CapacityKind.ON_DEMAND.value
-    """How the instances are bought."""
+    """How the instances are bought, or that they were warm (`AttemptUse.kind`)."""
 
 
 BY = ("project", "submitter", "pool", "class", "kind")
@@ -207,7 +207,7 @@ def _times(slots: int, use: AttemptUse, window: Window, end: int) -> Amounts:
 
 def _with_counts(found: Amounts, use: AttemptUse, window: Window, end: int) -> Amounts:
     """The amounts of the attempt's first pool: there it counts as a start, and as an eviction."""
-    if window.has(use.admitted_at):
+    if window.has(use.admitted_at) and not use.is_warm:
         found.attempts, found.jobs = 1, int(use.number == 1)
         if use.waiting_since is not None:
             found.waits.note(max(0, use.admitted_at - use.waiting_since))
@@ -285,7 +285,7 @@ def _own(use: AttemptUse, part: PartUse) -> UsageGroup:
         pool=part.pool,
         workload=use.workload,
         instance_type=part.instance_type,
-        kind=use.capacity_kind.value,
+        kind=use.kind,
     )
 
 

@@ -24,6 +24,10 @@ _EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.CLOSED})
 LONGEST = 400 * 86_400_000
 """Longer than any attempt (ms): SageMaker ends training jobs after 28 days."""
 
+WARM = "warm"
+"""The outcome in the record of the time that instances stayed warm, and the kind of its use. No
+attempt ends so."""
+
 LATEST = 253_402_300_799_999
 """The last moment (ms) that has a text."""
 
@@ -108,6 +112,16 @@ class AttemptUse:
     def identity(self) -> tuple[str, int, int]:
         """The identity of the attempt, unique also for two jobs that had one name in turn."""
         return self.job, self.number, self.admitted_at
+
+    @property
+    def kind(self) -> str:
+        """How the instances are bought (`CapacityKind`), or WARM."""
+        return WARM if self.is_warm else self.capacity_kind.value
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether this is the time that instances stayed warm after the attempt."""
+        return self.outcome == WARM
 
     @property
     def used_since(self) -> Moment:

@@ -1,4 +1,4 @@
-"""Past use by project and pool, with old use counted less.
+"""Past use by project and pool, and by user, with old use counted less.
 
 A day's use counts whole until its day has ended (UTC). Then it loses half in each half-life, in a
 straight line between two halvings, and after eight half-lives it does not count. Whole numbers
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from slotq_core.model.projects import (
     EVERYWHERE,
@@ -28,8 +29,8 @@ from slotq_core.usage.calendar_days import begin_of, day_of, days, end_of
 HALVINGS = 8
 """How many half-lives use counts."""
 
-DayUse = dict[str, Counter[tuple[str, str]]]
-"""Slots multiplied by ms, by calendar day, then by project and pool."""
+DayUse = dict[str, Counter[tuple[str, str, str]]]
+"""Slots multiplied by ms, by calendar day, then by project, pool and user."""
 
 
 def hour_of(moment: int) -> int:
@@ -43,8 +44,8 @@ def is_due(kept: PastUse, sharing: Sharing, now: int) -> bool:
     if settings is None:
         return False
     by_pool = counts_by_pool((*sharing.projects, *sharing.departments))
-    known = kept.at, kept.half_life, kept.by_pool
-    return known != (hour_of(now), settings.half_life, by_pool)
+    known = kept.at, kept.half_life, kept.by_pool, kept.of
+    return known != (hour_of(now), settings.half_life, by_pool, settings.of)
 
 
 def add_attempt(found: DayUse, use: AttemptUse, until: int) -> None:
@@ -59,45 +60,79 @@ def add_attempt(found: DayUse, use: AttemptUse, until: int) -> None:
         )
         for part in use.held:
             amount = window.use_of(part.slots, use.part_of_slot, start, end)
-            there[use.project, part.pool] += amount
+            there[use.project, part.pool, use.submitter] += amount
 
 
 def past_use(
     found: Iterable[DayUse], at: int, sharing: Sharing, before: PastUse = NO_PAST_USE
 ) -> PastUse:
-    """Return each project's part of all use up to an hour (ms). `before`: sums to which `found`
-    adds; they lose with time as one day's use does."""
-    assert sharing.fair_share is not None
-    half_life = sharing.fair_share.half_life
+    """Return each project's part of all use up to an hour (ms), and each user's part of the
+    project's. `before`: sums to which `found` adds; they lose with time as one day's use does."""
+    settings = sharing.fair_share
+    assert settings is not None
     by_pool = counts_by_pool((*sharing.projects, *sharing.departments))
     by_day: DayUse = {}
     for part in found:
         for day, amounts in part.items():
             by_day.setdefault(day, Counter()).update(amounts)
-    names = {project.name for project in sharing.projects}
-    by_scope: dict[str, Counter[str]] = {}
-    dated = [
-        (at - end_of(day), pool if by_pool else EVERYWHERE, project, amount)
-        for day, amounts in by_day.items()
-        for (project, pool), amount in amounts.items()
-    ]
-    dated += [
-        (at - before.at, scope, project, 1000 * before.slot_seconds[scope] * part // PARTS)
-        for scope, parts in before.parts.items()
-        for project, part in parts.items()
-        if before.by_pool == by_pool
-    ]
-    for age, scope, project, amount in dated:
-        counts = decayed(amount, age, half_life)
-        if counts and project in names:
-            by_scope.setdefault(scope, Counter())[project] += counts
+    projects = {project.name for project in sharing.projects}
+    by_scope, by_project = _Sums(settings.half_life), _Sums(settings.half_life)
+    for day, amounts in by_day.items():
+        age = at - end_of(day)
+        for (project, pool, user), amount in amounts.items():
+            if settings.of_projects and project in projects:
+                by_scope.add(pool if by_pool else EVERYWHERE, project, amount, age)
+            if settings.of_users and (project in projects or not projects):
+                by_project.add(project, user, amount, age)
+    if settings.of_projects and before.by_pool == by_pool:
+        by_scope.add_parts(before.parts, before.slot_seconds, at - before.at)
+    if settings.of_users:
+        by_project.add_parts(before.users, before.user_slot_seconds, at - before.at)
     return PastUse(
         at=at,
-        half_life=half_life,
+        half_life=settings.half_life,
         by_pool=by_pool,
-        parts={scope: parts_of(own) for scope, own in sorted(by_scope.items())},
-        slot_seconds={scope: own.total() // 1000 for scope, own in sorted(by_scope.items())},
+        of=settings.of,
+        parts=by_scope.parts(),
+        slot_seconds=by_scope.seconds(),
+        users=by_project.parts(),
+        user_slot_seconds=by_project.seconds(),
     )
+
+
+class _Sums:
+    """Amounts by owner in several wholes, old ones counted less."""
+
+    def __init__(self, half_life: int) -> None:
+        self._half_life = half_life
+        self._amounts: dict[str, Counter[tuple[str, int]]] = {}
+        """Slots multiplied by ms, by whole, then by owner and age: only whole days lose alike."""
+
+    def add(self, whole: str, owner: str, amount: int, age: int) -> None:
+        self._amounts.setdefault(whole, Counter())[owner, age] += amount
+
+    def add_parts(
+        self, parts: Mapping[str, Mapping[str, int]], seconds: Mapping[str, int], age: int
+    ) -> None:
+        """Add sums of before, of which only the parts are known."""
+        for whole, own in parts.items():
+            for owner, part in own.items():
+                self.add(whole, owner, 1000 * seconds[whole] * part // PARTS, age)
+
+    @cached_property
+    def _counted(self) -> dict[str, Counter[str]]:
+        found: dict[str, Counter[str]] = {}
+        for whole, amounts in sorted(self._amounts.items()):
+            for (owner, age), amount in amounts.items():
+                if counts := decayed(amount, age, self._half_life):
+                    found.setdefault(whole, Counter())[owner] += counts
+        return found
+
+    def parts(self) -> dict[str, dict[str, int]]:
+        return {whole: parts_of(own) for whole, own in self._counted.items()}
+
+    def seconds(self) -> dict[str, int]:
+        return {whole: own.total() // 1000 for whole, own in self._counted.items()}
 
 
 def decayed(amount: int, age: int, half_life: int) -> int:

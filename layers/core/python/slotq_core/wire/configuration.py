@@ -29,6 +29,7 @@ from slotq_core.wire.pool_definition import (
     DURATIONS,
     FORGET_LIMIT,
     GRACE,
+    LONGEST_PLAN,
     MOST_SLOTS,
     SETTINGS,
     longest,
@@ -110,7 +111,10 @@ class PoolBody(BaseModel):
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
-    """How the instances are bought: `on_demand`, or `spot`, by managed spot training."""
+    """How the instances are bought: `on_demand`, `spot`, by managed spot training, or `plan`, by a
+    training plan."""
+    plan_arn: str | None = Field(default=None, max_length=LONGEST_PLAN)
+    """The training plan of a pool whose `capacity_kind` is plan; null: none."""
     spot_wait: int | None = _seconds("spot_wait")
     keep_warm: int | None = _seconds("keep_warm")
     suspend_grace: Grace = Field(default=None, ge=0, le=longest("suspend_grace"), strict=True)

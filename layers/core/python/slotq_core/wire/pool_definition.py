@@ -48,6 +48,9 @@ NAME_RULE = (
 CLASS_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 """A priority class's name. It begins with a letter, so it is no number."""
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
+LONGEST_PLAN = 2_048
+"""The most characters of a training plan's ARN: SageMaker's limit."""
+PLAN_ARN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 _AMOUNT = re.compile(r"(?P<number>[0-9]{1,9})((?P<unit>[KMGT])(i|iB)?)?")
@@ -71,7 +74,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 """The words for a `suspend_grace`, in seconds."""
 SETTINGS = (
     "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
-    "windows",
+    "windows", "plan_arn",
 )  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -89,6 +92,16 @@ NO_NODES_WITH_HOURS = (
 )
 NO_SPOT_WARM = "SageMaker keeps no spot instances warm: leave out keep_warm, or capacity_kind"
 NO_NODES_WARM = "a pool with nodes keeps its instances by nodes.keep: leave out keep_warm, or nodes"
+NO_PLAN_NODES = (
+    "a pool of a training plan has no nodes, because a node's jobs would all end with the plan's "
+    "window: leave out nodes, or capacity_kind"
+)
+NO_PLAN_WARM = (
+    "the instances of a training plan are paid for anyway: leave out keep_warm, or capacity_kind"
+)
+NO_PLAN_HOURS = "a pool of a training plan has the plan's windows: leave out windows, or plan_arn"
+NEEDS_PLAN = "capacity_kind plan needs the plan: give plan_arn"
+NO_PLAN = "only capacity_kind plan has a plan_arn: set capacity_kind to plan, or leave out plan_arn"
 LONG_WARM = 3_600_000
 """The longest time (ms) that SageMaker's guide names for warm instances; its API takes more."""
 
@@ -99,7 +112,40 @@ def warm_clash(pool: Pool | None) -> str:
         return ""
     if pool.capacity_kind is CapacityKind.SPOT:
         return NO_SPOT_WARM
+    if pool.capacity_kind is CapacityKind.PLAN:
+        return NO_PLAN_WARM
     return NO_NODES_WARM if pool.nodes is not None else ""
+
+
+class PlanClash(NamedTuple):
+    """What does not go with a pool's training plan."""
+
+    setting: str
+    said: str
+
+
+class Bought(Protocol):
+    """The fields that `plan_clash` reads, of a pool or of its section in a document."""
+
+    @property
+    def capacity_kind(self) -> CapacityKind: ...
+    @property
+    def plan_arn(self) -> str: ...
+    @property
+    def windows(self) -> tuple[str, ...]: ...
+    @property
+    def nodes(self) -> object: ...
+
+
+def plan_clash(pool: Bought) -> PlanClash | None:
+    """What of the pool's settings does not go with its training plan, or with none."""
+    if pool.capacity_kind is not CapacityKind.PLAN:
+        return PlanClash("plan_arn", NO_PLAN) if pool.plan_arn else None
+    if not pool.plan_arn:
+        return PlanClash("plan_arn", NEEDS_PLAN)
+    if pool.windows:
+        return PlanClash("windows", NO_PLAN_HOURS)
+    return PlanClash("nodes", NO_PLAN_NODES) if pool.nodes is not None else None
 
 
 SPELLINGS = {"num_gpus": "gpus", "num_of_gpus": "gpus"}
@@ -144,6 +190,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
     wanted = {**(settings_of(before) if before else {}), **settings}
+    if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
+        wanted["plan_arn"] = ""  # Another kind takes the plan away.
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
     values: dict[str, Any] = {**durations}
     values |= {
@@ -155,6 +203,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "capacity": _capacity(name, wanted),
         "properties": _properties(name, wanted),
         "windows": _windows(name, wanted.get("windows")),
+        "plan_arn": _plan(name, wanted),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
     pool = _with_nodes(pool, settings, before)
@@ -164,6 +213,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if pool.nodes is not None and pool.windows:
         wrong = "nodes" if settings.get("nodes") else "windows"
         raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
+    if differs := plan_clash(pool):
+        raise InvalidRequest(f"pool '{name}': {differs.said}", field=differs.setting)
     if clash := warm_clash(pool):
         other = "nodes" if pool.nodes is not None else "capacity_kind"
         wrong = "keep_warm" if settings.get("keep_warm") is not None else other
@@ -177,6 +228,21 @@ def _windows(pool: str, value: object) -> tuple[str, ...]:
     from slotq_core.wire.capacity.opening_hours import defined  # Few pools have hours.
 
     return defined(pool, value)
+
+
+def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
+    value = wanted.get("plan_arn") or ""
+    if value and not (
+        isinstance(value, str) and len(value) <= LONGEST_PLAN and PLAN_ARN.fullmatch(value)
+    ):
+        raise _wrong(
+            pool,
+            "plan_arn",
+            "the ARN of a training plan, such as "
+            "arn:aws:sagemaker:us-east-1:123456789012:training-plan/NAME",
+            value,
+        )
+    return str(value)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
@@ -206,7 +272,7 @@ def gpus_in(pool: Pool) -> int:
 
 
 class Described(Protocol):
-    """The fields that `clashes` reads, of a pool of a queue or of a scenario."""
+    """The fields that `check_together` reads, of a pool of a queue or of a scenario."""
 
     @property
     def name(self) -> str: ...
@@ -214,6 +280,8 @@ class Described(Protocol):
     def capacity(self) -> Demand: ...
     @property
     def properties(self) -> Demand: ...
+    @property
+    def plan_arn(self) -> str: ...
 
 
 class Clash(NamedTuple):
@@ -244,9 +312,22 @@ def clashes(pools: Iterable[Described]) -> Iterator[Clash]:
 
 
 def check_together(pools: Iterable[Described]) -> None:
-    """Raises InvalidRequest if a name has two meanings in the pools of one queue."""
-    for clash in clashes(pools):
+    """Raises InvalidRequest if a name has two meanings in the pools of one queue, or if two pools
+    have one training plan."""
+    every = list(pools)
+    for clash in clashes(every):
         raise InvalidRequest(f"pool '{clash.pool}': {clash}", field="properties")
+    for pool, said in plans_twice(every):
+        raise InvalidRequest(f"pool '{pool}': {said}", field="plan_arn")
+
+
+def plans_twice(pools: Iterable[Described]) -> Iterator[tuple[str, str]]:
+    """Every pool whose training plan an earlier one has, with what is wrong."""
+    first: dict[str, str] = {}
+    for pool in pools:
+        if pool.plan_arn and first.setdefault(pool.plan_arn, pool.name) != pool.name:
+            plan = pool.plan_arn.rpartition("/")[2]
+            yield pool.name, f"training plan {plan} is that of pool '{first[pool.plan_arn]}'"
 
 
 def contents_of(instance_type: str) -> Mapping[str, int]:
@@ -375,6 +456,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         **{key: getattr(pool, key).value for key in CHOICES},
         "nodes": _nodes(pool),
         "windows": [*pool.windows],
+        "plan_arn": pool.plan_arn,
     }
 
 

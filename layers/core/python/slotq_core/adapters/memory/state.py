@@ -20,7 +20,7 @@ from slotq_core.model.nodes import Node
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, WarmSlot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import Yields
+from slotq_core.policy.order import Precedence
 from slotq_core.ports.stored import InParts, Ledger, NoSuchLine
 from slotq_core.storage.ends import HISTORY
 from slotq_core.storage.order_keys import key_after, order_key
@@ -88,13 +88,13 @@ class Index:
         """Return the jobs that wait for this one."""
         return sorted(self._after.get(awaited, ()))
 
-    def ahead_of(self, job: Job, yields: Yields) -> int:
+    def ahead_of(self, job: Job, by: Precedence) -> int:
         """Return how many jobs wait ahead of this job in the lines of its pools."""
         own, found = line_of(job), 0
         for name, places in self._lines.items():
             line = Line.parse(name)
             if set(job.pools) & set(line.pools):
-                key = order_key(job) if name == own else key_after(job, line, yields)
+                key = order_key(job) if name == own else key_after(job, line, by)
                 found += bisect_left(places, (key, ""))
         return found
 

@@ -16,7 +16,7 @@ from slotq_core.model.nodes import Node
 from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import Yields, last_yields
+from slotq_core.policy.order import Precedence, precedence
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import MOST_AHEAD, Ahead, Ledger, World
 from slotq_core.storage.ends import end_of
@@ -114,8 +114,8 @@ class MemoryWorlds:
         }
 
     @one_at_a_time
-    def _ahead_of(self, job: Job, yields: Yields) -> Ahead:
-        found = self._state.index.ahead_of(job, yields)
+    def _ahead_of(self, job: Job, by: Precedence) -> Ahead:
+        found = self._state.index.ahead_of(job, by)
         return Ahead(jobs=min(found, MOST_AHEAD + 1), or_more=found > MOST_AHEAD)
 
     def _claimants_here(self) -> list[Job]:
@@ -160,7 +160,7 @@ class MemoryWorlds:
             ledgers={pool.name: self._state.ledgers[pool.name] for pool in self._state.pools},
             group_decisions=self._state.group_decisions,
             in_parts=self._state.in_parts,
-            ahead_of=lambda job: self._ahead_of(job, last_yields(snapshot.yields)),
+            ahead_of=lambda job: self._ahead_of(job, precedence(snapshot)),
         )
 
     def _groups_of(self, names: Iterable[str], now: int) -> dict[str, Group]:

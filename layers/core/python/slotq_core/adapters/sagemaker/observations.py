@@ -59,28 +59,28 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
 
     `at` (ms) is used if the detail has no time. Raises NotUnderstood if the status is unknown.
     """
-    status = _text(detail, "TrainingJobStatus")
-    secondary = _text(detail, "SecondaryStatus")
-    reason = _text(detail, "FailureReason")
+    status = text_in(detail, "TrainingJobStatus")
+    secondary = text_in(detail, "SecondaryStatus")
+    reason = text_in(detail, "FailureReason")
     ended = outcome_in(detail)
     if ended is None and status not in _LIVE:
         raise NotUnderstood(f"unknown TrainingJobStatus '{status[:40]}'")
     phase = ended.phase if ended else _phase(status, secondary)
     return Observation(
-        training_job=_text(detail, "TrainingJobName"),
+        training_job=text_in(detail, "TrainingJobName"),
         phase=phase,
         at=_moment(detail, phase, at),
-        running_since=_milliseconds(detail.get("TrainingStartTime")),
+        running_since=milliseconds(detail.get("TrainingStartTime")),
         verdict=ended.verdict if ended else Verdict.OK,
         max_runtime=bool(ended and ended.max_runtime),
         trained=_duration(detail, "TrainingTimeInSeconds") if ended else None,
         billed=_duration(detail, "BillableTimeInSeconds") if ended else None,
         max_wait=bool(ended and ended.max_wait),
         interrupted=is_interrupted(detail),
-        changed_at=_since(detail) or _milliseconds(detail.get("LastModifiedTime")) or at,
+        changed_at=_since(detail) or milliseconds(detail.get("LastModifiedTime")) or at,
         message=reason or (ended.message if ended else ""),
-        artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
-        checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
+        artifact=text_in(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
+        checkpoints=text_in(detail.get("CheckpointConfig") or {}, "S3Uri"),
         token=_token(detail),
         pending=status == "InProgress" and secondary == "Pending",
         quota=quota_in(reason) if ended and ended.verdict is Verdict.BACK_OFF else None,
@@ -107,7 +107,7 @@ def _warmth(detail: Mapping[str, Any]) -> dict[str, Any]:
     billed = said.get("ResourceRetainedBillableTimeInSeconds")
     return {
         "warmth": _WARMTH[said["Status"]],
-        "reused_by": _text(said, "ReusedByJob"),
+        "reused_by": text_in(said, "ReusedByJob"),
         "kept_warm": 1000 * billed if isinstance(billed, int) else None,
     }
 
@@ -136,7 +136,7 @@ def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
     """Yield the unknown or missing parts of the detail. The observation is still valid."""
     if secondary and secondary not in _SECONDARY:
         yield f"unknown SecondaryStatus '{secondary[:40]}'"
-    times = {key: _milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}
+    times = {key: milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}
     yield from (f"{key} is not a time" for key, time in times.items() if time is None)
     if not times:
         yield "it has no time, so its arrival time counts"
@@ -155,7 +155,7 @@ def _since(detail: Mapping[str, Any]) -> int | None:
             continue
         is_away = status in _INTERRUPTED or (was_away and status in _WITHOUT_INSTANCES)
         if found is None or is_away is not was_away:
-            found = _milliseconds(transition.get("StartTime"))
+            found = milliseconds(transition.get("StartTime"))
         was_away = is_away
     return found
 
@@ -169,9 +169,9 @@ def is_interrupted(detail: Mapping[str, Any]) -> bool:
 def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:
     """Return how the training job has ended; None if it has not."""
     return outcome_of(
-        status=_text(detail, "TrainingJobStatus"),
-        secondary=PENDED_OUT if _pended_out(detail) else _text(detail, "SecondaryStatus"),
-        reason=_text(detail, "FailureReason"),
+        status=text_in(detail, "TrainingJobStatus"),
+        secondary=PENDED_OUT if _pended_out(detail) else text_in(detail, "SecondaryStatus"),
+        reason=text_in(detail, "FailureReason"),
     )
 
 
@@ -179,18 +179,18 @@ def _token(detail: Mapping[str, Any]) -> str | None:
     """Return the token, which only events carry: an event has the tags as a map, a description has
     none."""
     tags = detail.get("Tags")
-    return _text(tags, TOKEN_TAG) if isinstance(tags, Mapping) else None
+    return text_in(tags, TOKEN_TAG) if isinstance(tags, Mapping) else None
 
 
 def _pended_out(detail: Mapping[str, Any]) -> bool:
     """Whether the training job was stopped after its maximum pending time, without ever having had
     instances."""
     longest = (detail.get("StoppingCondition") or {}).get("MaxPendingTimeInSeconds")
-    created = _milliseconds(detail.get("CreationTime"))
+    created = milliseconds(detail.get("CreationTime"))
     ended = _moment(detail, Phase.STOPPED, 0)
     if detail.get("TrainingStartTime") or not longest or created is None:
         return False
-    return _text(detail, "TrainingJobStatus") == "Stopped" and ended - created >= 1000 * int(
+    return text_in(detail, "TrainingJobStatus") == "Stopped" and ended - created >= 1000 * int(
         longest
     )
 
@@ -215,12 +215,13 @@ def _moment(detail: Mapping[str, Any], phase: Phase, at: int) -> int:
     """Return the time (ms) of the phase: the time that belongs to the phase, else the last change,
     else `at`."""
     for key in (*_TIME_OF.get(phase, ()), "LastModifiedTime"):
-        if (moment := _milliseconds(detail.get(key))) is not None:
+        if (moment := milliseconds(detail.get(key))) is not None:
             return moment
     return at
 
 
-def _milliseconds(value: Any) -> int | None:
+def milliseconds(value: Any) -> int | None:
+    """Return a time of SageMaker's in ms; None if it is none."""
     if isinstance(value, datetime):
         # botocore makes datetimes from fractions of seconds: round, or 0.123 becomes 122.
         return round(value.timestamp() * 1000)
@@ -232,11 +233,11 @@ def _milliseconds(value: Any) -> int | None:
 
 def _duration(detail: Mapping[str, Any], key: str) -> int | None:
     """Return a time in seconds as ms; None if there is none, or no possible one."""
-    found = _milliseconds(detail.get(key))
+    found = milliseconds(detail.get(key))
     return 1000 * found if found is not None and 0 <= 1000 * found <= LONGEST else None
 
 
-def _text(detail: Mapping[str, Any], key: str) -> str:
+def text_in(detail: Mapping[str, Any], key: str) -> str:
     """Return a text field, cut to the maximum length. Characters that UTF-8 cannot encode are
     replaced, because no item and no answer could hold them. Raises TypeError if the value is no
     text."""

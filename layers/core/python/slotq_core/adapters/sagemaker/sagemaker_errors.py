@@ -2,8 +2,9 @@
 
 Four tables. Each is read from the top, and the first matching row decides:
 
-`CREATE` answers of CreateTrainingJob `STOP` answers of StopTrainingJob `LOOK` answers of
-DescribeTrainingJob, ListTrainingJobs and ListTags `OUTCOMES` how a training job may end
+`CREATE` answers of CreateTrainingJob (`CREATE_IN_PLAN`: in a pool with a training plan) `STOP`
+answers of StopTrainingJob `LOOK` answers of DescribeTrainingJob, ListTrainingJobs and ListTags
+`OUTCOMES` how a training job may end
 
 A row's `source` is SageMaker's own text for the row, or the rule if there is no fixed text. `code`
 and `text` are regular expressions: the code must match whole, the text anywhere. `sagemaker_rights`
@@ -134,6 +135,18 @@ CREATE: tuple[ErrorRow, ...] = (
         "accepted; among it what the job's own role may not read (No S3 objects found …, Error "
         "message from S3: Access Denied). ResourceInUse is looked into first (service.py)",
     ),
+)
+
+CREATE_IN_PLAN: tuple[ErrorRow, ...] = (
+    ErrorRow(
+        code="ValidationException|ResourceNotFound",
+        text=r"(?i:training[ -]?plan)",
+        verdict=Verdict.OTHER_QUOTA,
+        source="ValidationException: the training plan of the job's pool is expired, not there any "
+        "more, or not for this job: the job goes on to its next pool, or waits; the next look at "
+        "the plan shows the pool (the sentence is not documented)",
+    ),
+    *CREATE,
 )
 
 _NO_SUCH_JOB: tuple[ErrorRow, ...] = (

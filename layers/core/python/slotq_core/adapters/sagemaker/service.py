@@ -21,6 +21,7 @@ from slotq_core.adapters.sagemaker.observations import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_errors import (
     CREATE,
+    CREATE_IN_PLAN,
     LOOK,
     RELEASE,
     STOP,
@@ -31,6 +32,7 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import WARM_QUOTA
 from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind
@@ -130,6 +132,7 @@ class SageMakerTraining:
             attempt.training_job,
             attempt.token,
             lambda: create_request(request, job, attempt, queue=self._queue),
+            CREATE_IN_PLAN if attempt.plan_arn else CREATE,
         )
         refused = created.verdict is Verdict.OTHER_QUOTA and WARM_QUOTA in created.message
         if refused and attempt.warm_key and attempt.keep_warm:
@@ -167,9 +170,13 @@ class SageMakerTraining:
         return replace(created, kept_none=True)
 
     def _created(
-        self, name: str, token: str, request: Callable[[], Mapping[str, Any]]
+        self,
+        name: str,
+        token: str,
+        request: Callable[[], Mapping[str, Any]],
+        rows: Sequence[ErrorRow] = CREATE,
     ) -> CallResult:
-        """Create a training job whose tags have this token."""
+        """Create a training job whose tags have this token. `rows`: what follows from errors."""
         began = self._clock.now()
         try:
             self._ask("create_training_job", request)
@@ -182,7 +189,7 @@ class SageMakerTraining:
                     )
                     return CallResult(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(name, token)
-            return self._unless_there(name, token, failure.answer(CREATE))
+            return self._unless_there(name, token, failure.answer(rows))
         return CallResult(verdict=Verdict.OK)
 
     def _unless_there(self, name: str, token: str, refused: CallResult) -> CallResult:
@@ -271,6 +278,23 @@ class SageMakerTraining:
             kind = type(error).__name__
             raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
 
+    def describe_plan(self, arn: str) -> PlanFacts | None:
+        # Most queues have no plans, and no cold start should pay for them.
+        from slotq_core.adapters.sagemaker.training_plans import plan_facts
+
+        try:
+            found = self._ask("describe_training_plan", lambda: {"TrainingPlanName": arn})
+        except _Failure as failure:
+            if failure.not_found:
+                return None
+            raise failure.unavailable(f"DescribeTrainingPlan {arn}") from failure
+        try:
+            return plan_facts(arn, found, at=self._clock.now())
+        except NotUnderstood as error:
+            raise Unavailable(f"DescribeTrainingPlan {arn}: {error}") from error
+        except ODD as error:
+            raise Unavailable(f"DescribeTrainingPlan {arn}: {type(error).__name__}") from error
+
     def live(self) -> LiveTrainingJobs:
         """List without a status filter: with StatusEquals, SageMaker cuts its pages before it
         filters. A filter therefore saves nothing, and each status would cost a listing.
@@ -350,8 +374,9 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         resources["InstanceType"] = attempt.instance_type
         if resources.pop("InstancePreferences", None):  # SageMaker has no choice left.
             resources["InstanceCount"] = instance_count(request)
-    if attempt.warm_key or attempt.capacity_kind is CapacityKind.SPOT:
-        resources.pop("KeepAlivePeriodInSeconds", None)  # Spot instances are not kept warm.
+    resources |= {"TrainingPlanArn": attempt.plan_arn} if attempt.plan_arn else {}
+    if attempt.warm_key or attempt.capacity_kind is not CapacityKind.ON_DEMAND:
+        resources.pop("KeepAlivePeriodInSeconds", None)  # Only those on demand are kept warm.
     if attempt.warm_key and attempt.keep_warm >= 1000:
         resources["KeepAlivePeriodInSeconds"] = attempt.keep_warm // 1000
     ownership = {
@@ -385,6 +410,8 @@ def _cost_tags(job: Job) -> dict[str, str]:
 
 
 def _kind(found: Mapping[str, Any]) -> CapacityKind:
+    if (found.get("ResourceConfig") or {}).get("TrainingPlanArn"):
+        return CapacityKind.PLAN
     return CapacityKind.SPOT if found.get("EnableManagedSpotTraining") else CapacityKind.ON_DEMAND
 
 

@@ -21,7 +21,7 @@ def with_longest(job: Job, request: Mapping[str, Any], pools: Iterable[Pool]) ->
     or one of those (`pools`) in which other members of its group may run: a gang stops whole. That
     of a job on nodes is known already."""
     concerned = (pool for pool in pools if job.group or pool.name in job.pools)
-    if job.longest_attempt or not any(pool.windows for pool in concerned):
+    if job.longest_attempt or not any(pool.is_timed for pool in concerned):
         return job
     asked = request.get("StoppingCondition") or {}
     seconds = int(asked.get("MaxRuntimeInSeconds") or BY_DEFAULT)

@@ -19,6 +19,8 @@ class SizeCause(StrEnum):
     """It offers all that it has."""
     WINDOW = "window"
     """Its opening hours are over."""
+    PLAN = "plan"
+    """Its training plan has no instances then, or fewer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,9 +35,14 @@ class SizeChange:
     cause: SizeCause = SizeCause.OPEN
     grace: Duration = 0
     """How long after `at` the slots are really gone. Jobs that do not save are stopped then."""
+    keeps: bool = False
+    """Whether jobs that hold the slots go on all the same: nothing starts, and nothing is stopped
+    for the change."""
     said: str = ""
     """The moment at which the slots come or go, in the words of the pool's hours: `20:00
     Europe/Berlin, 28 Nov`."""
+    why: str = ""
+    """Why the pool has no slots until further notice; empty: for its hours."""
 
 
 Schedule = tuple[SizeChange, ...]
@@ -54,6 +61,8 @@ class SizeNow:
     """The number from then on."""
     moment: str = ""
     """`SizeChange.said` of that change."""
+    why: str = ""
+    """`SizeChange.why` of the present."""
 
 
 def size_now(schedule: Schedule, now: int, *, of: int) -> SizeNow | None:
@@ -67,6 +76,7 @@ def size_now(schedule: Schedule, now: int, *, of: int) -> SizeNow | None:
         changes_at=following.at if following else None,
         then=slots_at(schedule, following.at, of=of) if following else None,
         moment=following.said if following else "",
+        why=present.why if present else "",
     )
 
 

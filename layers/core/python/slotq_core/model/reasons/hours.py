@@ -24,8 +24,12 @@ class PoolNotYetOpen(Reason):
     """The same, in the words of the pool's hours."""
     cause: str
     """Why it offers no more now (`SizeCause`)."""
+    why: str = ""
+    """The same as a sentence, where nothing is known of when it offers more."""
 
     def sentence(self) -> str:
+        if self.why:
+            return f"pool {self.pool} has no slots: {self.why}"
         if self.until is None:
             when = "no time is known from which on it has more"
         elif self.slots:

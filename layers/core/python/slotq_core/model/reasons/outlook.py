@@ -8,7 +8,7 @@ for one job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -33,6 +33,8 @@ class Outlook:
     """Slots kept in those pools, for this job or for others."""
     times: tuple[KnownTime, ...] = ()
     """Moments at which time alone may change something for the job, the earliest first."""
+    order: tuple[UsedByUser, ...] = ()
+    """What its user has used, if that decides which of the project's jobs goes first."""
 
     @property
     def earliest(self) -> int | None:
@@ -42,9 +44,7 @@ class Outlook:
     def with_times(self, *times: KnownTime) -> Outlook:
         """This outlook with more times, in order."""
         every = sorted((*self.times, *times), key=lambda time: (time.at, time.pool, time.cause))
-        return Outlook(
-            rooms=self.rooms, spared=self.spared, reserved=self.reserved, times=tuple(every)
-        )
+        return replace(self, times=tuple(every))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +235,25 @@ class PastUseWaits(Spared):
             f"{self.project} uses {units(self.used, self.resource)}; past use moves its fair share "
             f"from {self.by_weights} to {self.share}, which evicts jobs after an hour of running, "
             "for jobs that have waited for an hour, and not for small differences"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsedByUser(Reason):
+    """The past use of the job's user, which decides its place among jobs of equal rank."""
+
+    code: ClassVar[str] = "used_by_user"
+    user: str
+    project: str
+    """Empty: the queue has no projects."""
+    percent: float
+    """The user's percentage of the past use of the project, or of the queue."""
+
+    def sentence(self) -> str:
+        whole = f"project {self.project}" if self.project else "the queue"
+        return (
+            f"{self.user} has {self.percent:g} % of the past use of {whole}: of jobs of equal "
+            "rank, those of users who have used less go first"
         )
 
 

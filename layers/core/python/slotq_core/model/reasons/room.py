@@ -140,10 +140,17 @@ class SlotsComing(Reason):
     needed: int
     free: int
     coming: int
+    releasing: int = 0
+    """How many of those are warm instances that do not match the job and are released for it."""
 
     def sentence(self) -> str:
+        stop = self.coming > self.releasing
+        ends = [
+            *(["the stopping jobs there have ended"] if stop or not self.releasing else ()),
+            *(["warm instances that do not match it are gone"] if self.releasing else ()),
+        ]
         return (
-            f"starts in pool {self.pool} when the stopping jobs there have ended; needs "
+            f"starts in pool {self.pool} when {' and '.join(ends)}; needs "
             f"{in_slots(self.needed)}: {self.free} free now, {self.coming} coming free"
         )
 

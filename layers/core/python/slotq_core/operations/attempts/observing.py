@@ -24,7 +24,12 @@ from slotq_core.operations.attempts.attempt_changes import AttemptChanges, Outco
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.interruptions import interrupted, resumed, with_unseen
 from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
-from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
+from slotq_core.policy.lifecycle.retry import (
+    Ending,
+    after_end,
+    stopped_before_restore,
+    stopped_with_plan,
+)
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Configuration
@@ -196,7 +201,7 @@ class Observing:
             by_itself = seen.phase is not Phase.STOPPED and not seen.max_wait
             begun = _as_begun(job, seen, at)
             begun = with_unseen(begun, seen.trained, at, by_itself=by_itself)
-            begun = self._with_lost_stop(begun, news)
+            begun = self._with_plans_end(self._with_lost_stop(begun, news), seen)
             ending = _ending(seen, job.attempt)
             return self.end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if job.attempt.interrupted_since is not None:
@@ -250,6 +255,14 @@ class Observing:
             return job
         since = seen.running_since
         return stopped_before_restore(job, restore, running_since=since, ended_at=seen.at)
+
+    def _with_plans_end(self, job: Job, seen: Observation) -> Job:
+        """Return the job with its stop, if SageMaker has taken the instances of its plan."""
+        attempt = job.attempt
+        if seen.phase is not Phase.STOPPED or attempt is None or not attempt.plan_arn:
+            return job
+        plan = self._store.health.get(attempt.pool).plan
+        return stopped_with_plan(job, plan, ended_at=seen.at)
 
     def end(
         self,

@@ -27,6 +27,8 @@ class Followed:
     changed: bool = False
     """Whether a plan may now decide differently."""
     troubles: tuple[str, ...] = ()
+    unused: int = 0
+    """How long (slots × ms) the instances had stayed warm that are gone, without a job on them."""
 
 
 class WarmSlots:
@@ -60,40 +62,43 @@ class WarmSlots:
         )
 
     def _each(
-        self, slots: Iterable[WarmSlot], call: Callable[[WarmSlot], bool], until: int
+        self, slots: Iterable[WarmSlot], call: Callable[[WarmSlot], Followed], until: int
     ) -> Followed:
-        changed, troubles = False, list[str]()
+        changed, unused, troubles = False, 0, list[str]()
         for slot in slots:
             if self._clock.now() >= until:
                 troubles.append("no time left to follow all warm instances")
                 break
             try:
-                changed |= call(slot)
+                found = call(slot)
+                changed, unused = changed or found.changed, unused + found.unused
             except Conflict:  # Another handler was faster.
                 changed = True
             except SlotQError as error:
                 troubles.append(f"warm instances of {slot.training_job}: {error}")
-        return Followed(changed=changed, troubles=tuple(troubles))
+        return Followed(changed=changed, troubles=tuple(troubles), unused=unused)
 
-    def _release(self, slot: WarmSlot) -> bool:
+    def _release(self, slot: WarmSlot) -> Followed:
         answer = self._training.release(slot.training_job)
         if answer.verdict is Verdict.NO_RIGHTS:
             raise RightMissing(answer.message)
         if answer.verdict is Verdict.RETRY:  # The intent stays.
             raise Unavailable(answer.message)
         self._commit(WarmChange(before=slot, after=copied(slot, sent=True)))
-        return True
+        return Followed(changed=True)
 
-    def _look(self, slot: WarmSlot, taken: Mapping[str, WarmSlot], *, counted: bool) -> bool:
+    def _look(self, slot: WarmSlot, taken: Mapping[str, WarmSlot], *, counted: bool) -> Followed:
         """`taken`: by the queue's own training job, the slot that was to be its."""
         seen = self._training.describe(slot.reused_by or slot.training_job)
         change = self._change(slot, seen, counted=counted)
         if change is None:
-            return False
+            return Followed()
         other = taken.get(seen.reused_by) if seen is not None else None
         is_another = other is not None and other.training_job != slot.training_job
         self._commit(change, *(_instead(slot, other) if other and is_another else ()))
-        return True
+        gone = seen is None or seen.warmth is Warmth.GONE
+        lasted = change.ended_at - slot.since if gone and change.ended_at else 0
+        return Followed(changed=True, unused=slot.demand.slots * max(0, lasted))
 
     def _change(
         self, slot: WarmSlot, seen: Observation | None, *, counted: bool

@@ -8,10 +8,11 @@ ends in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.notices import NotificationMode
+from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import SchedulerSettings, Settings
 from slotq_core.notices.places import is_loopback
@@ -45,14 +46,14 @@ def notification_warnings(settings: Settings, mode: NotificationMode) -> list[st
     ]
 
 
-def warm_warnings(settings: Settings) -> Iterator[str]:
+def warm_warnings(pools: Iterable[Pool]) -> Iterator[str]:
     """Yield a warning for each pool that keeps instances warm for longer than SageMaker's guide
     says is possible."""
-    for pool in settings.pools:
+    for pool in pools:
         if pool.keep_warm is not None and pool.keep_warm > LONG_WARM:
             yield (
-                f"pool {pool.name}: keep_warm is {lasting(pool.keep_warm)}, and SageMaker's guide "
-                f"knows {lasting(LONG_WARM)} at most, although its API takes more"
+                f"pool {pool.name}: keep_warm is {pool.keep_warm // 1000:,} s, and SageMaker's "
+                f"guide knows {LONG_WARM // 1000:,} s at most, although its API takes more"
             )
 
 

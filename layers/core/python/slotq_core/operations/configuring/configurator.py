@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
 from slotq_core.admission.instances.instance_contents import declared
-from slotq_core.admission.roles_and_plans import ANY_ROLE, ExecutionRoles
+from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -41,6 +41,7 @@ from slotq_core.policy.lifecycle.pool_health import forgotten
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import SageMakerService
 from slotq_core.spelling import unknown
 from slotq_core.timestamps import iso
 from slotq_core.wire.limits_definition import limits_from
@@ -53,6 +54,9 @@ from slotq_core.wire.pool_definition import (
     defined,
     following,
 )
+
+if TYPE_CHECKING:
+    from slotq_core.operations.training_plans.checks import PlanChecks
 
 _TRIES = 5
 
@@ -70,6 +74,8 @@ class AppliedSettings:
     """The current revision: a new one only if something was written."""
     moved: int = 0
     """Jobs that were moved to another project."""
+    warnings: tuple[str, ...] = ()
+    """What the training plans of pools were accepted with, as sentences."""
 
 
 class Configurator:
@@ -86,12 +92,15 @@ class Configurator:
         ),
         notification_mode: NotificationMode = NotificationMode.OFF,
         roles: ExecutionRoles = ANY_ROLE,
+        plans: TrainingPlans = ANY_PLAN,
+        training: SageMakerService | None = None,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration.
         `notification_mode`: whether this deployment sends notifications. `roles`: those that
-        training jobs may run under."""
-        self._roles = roles
+        training jobs may run under. `plans`: the training plans that they may use, which `training`
+        describes; without it no plan is checked."""
+        self._roles, self._plans, self._training = roles, plans, training
         self.notification_mode = notification_mode
         self._store, self._clock, self._wake = store, clock, wake
         self._permissions = permissions
@@ -229,6 +238,7 @@ class Configurator:
         Raises Outdated (`seen` is given, and the revision is another one), InvalidRequest,
         PoolInUse, ProjectInUse, Oversubscribed and Unavailable.
         """
+        checks: PlanChecks | None = None
         for _ in range(_TRIES):
             configuration = self._store.configuration.read()
             now, revision = _settings(configuration), configuration.revision
@@ -241,17 +251,31 @@ class Configurator:
                 raise _outdated(revision, seen, last)
             self._permissions(now.sharing).check_keeps_operating(after.sharing, by)
             self._check(now, after)
+            checks = checks or self._plan_checks(after)
+            if checks is not None:
+                checks.check(now.pools, after.pools)
             try:
                 self._write(now, after, by=by, seen=revision, dry_run=dry_run)
             except Conflict:
                 continue
+            warnings = tuple(checks.warnings(now.pools, after.pools)) if checks else ()
+            done = AppliedSettings(before=now, after=after, revision=revision, warnings=warnings)
             if dry_run:
-                return AppliedSettings(before=now, after=after, revision=revision)
+                return done
+            if checks is not None:
+                checks.keep(now.pools, after.pools, self._store.health)
             self._wake()
             for name in _resized(now, after):
                 self._forget_limit(name)
-            return AppliedSettings(before=now, after=after, revision=revision + 1)
+            return replace(done, revision=revision + 1)
         raise Unavailable("somebody else is changing the configuration; try again")
+
+    def _plan_checks(self, after: Settings) -> PlanChecks | None:
+        if self._training is None or all(not pool.plan_arn for pool in after.pools):
+            return None
+        from slotq_core.operations.training_plans.checks import PlanChecks  # Few pools have plans.
+
+        return PlanChecks(self._training, self._clock.now())
 
     def _write(self, now: Settings, after: Settings, *, by: str, seen: int, dry_run: bool) -> None:
         try:
@@ -278,6 +302,7 @@ class Configurator:
             check_together(after.pools)
             check_declared(now.pools, after.pools)
             self._roles.check_nodes(now.pools, after.pools)
+            self._plans.check_pools(now.pools, after.pools)
         references.check(now, after)
         self._check_jobs(now, after, moved)
         held: Held = {}

@@ -17,7 +17,7 @@ from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import Position, last_yields, position
+from slotq_core.policy.order import Position, position, precedence
 from slotq_core.policy.plan import Found, Need, Plan
 from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.ports.stored import World
@@ -55,7 +55,7 @@ class QueueInOrder:
     def __init__(self, world: World, *, calls: int) -> None:
         """`calls`: how often lines may be read."""
         self._world, self._left = world, calls
-        self._yields = last_yields(world.snapshot.yields)
+        self._by = precedence(world.snapshot)
         self._behind = dict(world.snapshot.behind)
         self._unread = set(world.snapshot.unread)
         self._known: dict[str, Job] = {}
@@ -104,7 +104,7 @@ class QueueInOrder:
     def _add(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             self._known[job.name] = job
-            heappush(self._heap, (position(job, self._yields), job.name, job))
+            heappush(self._heap, (position(job, self._by), job.name, job))
 
 
 def explained_snapshot(world: World, snapshot: Snapshot, now: int) -> Plan:

@@ -19,6 +19,7 @@ from slotq_core.operations.jobs.explanation import (
 )
 from slotq_core.operations.jobs.listing import JobPage, ListCursor, Walk, fitting
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
+from slotq_core.policy.order import precedence
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
@@ -149,7 +150,7 @@ class JobLookup:
             examined += len(others)
         planned = explained_snapshot(world, queue.snapshot(), now) if waiting else Plan()
         found = status.statuses(
-            jobs, planned, waiting, world.snapshot.yields, unfinished=world.unfinished
+            jobs, planned, waiting, precedence(world.snapshot), unfinished=world.unfinished
         )
         first = fitting(found, limit)
         return ListedJobs(
@@ -254,7 +255,7 @@ class JobLookup:
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
         return status.statuses(
-            jobs, planned, waiting, world.snapshot.yields, unfinished=world.unfinished
+            jobs, planned, waiting, precedence(world.snapshot), unfinished=world.unfinished
         )
 
     def _check_projects(self, jobs: Iterable[Job], wanted: JobFilter, to: str | None) -> None:

@@ -19,7 +19,8 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.group_lookup import readable_groups
 from slotq_core.operations.jobs.lookup import JobLookup
 from slotq_core.operations.status import Status
-from slotq_core.policy.order import last_yields, position
+from slotq_core.policy.lifecycle.warm_slots import first_to_go
+from slotq_core.policy.order import Precedence, last_yields, position
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import World
 from slotq_core.ports.surroundings import Clock
@@ -74,6 +75,7 @@ class QueueSnapshots:
             jobs=jobs,
             groups=self._groups(jobs, snapshot.groups),
             nodes=snapshot.nodes,
+            warm=first_to_go(slot for slot in snapshot.warm if slot.holds),
             yields=snapshot.yields,
             spent=snapshot.spent,
             past_use=snapshot.past_use,
@@ -129,8 +131,8 @@ class QueueSnapshots:
         return {status.job.name: status.eta for status in shown if status.eta is not None}
 
     def _limits(self, queue: QueueSnapshot) -> Mapping[str, int]:
-        last = last_yields(queue.yields)
-        first = sorted(queue.jobs, key=lambda job: (not job.active, position(job, last)))
+        by = _precedence(queue)
+        first = sorted(queue.jobs, key=lambda job: (not job.active, position(job, by)))
         found = {}
         for job in first[:MOST_READ]:
             try:
@@ -146,11 +148,15 @@ def _number(node: Node) -> tuple[int, str]:
     return int(number) if number.isdecimal() else 0, node.name
 
 
+def _precedence(queue: QueueSnapshot) -> Precedence:
+    return Precedence(last_yields(queue.yields), queue.past_use.users)
+
+
 def _in_order(queue: QueueSnapshot) -> QueueSnapshot:
     """The queue with its jobs in the order of pages: first those that hold slots, then those that
     wait, in the policy's order."""
-    last = last_yields(queue.yields)
-    order = sorted(queue.jobs, key=lambda job: (not job.active, not job.waits, position(job, last)))
+    by = _precedence(queue)
+    order = sorted(queue.jobs, key=lambda job: (not job.active, not job.waits, position(job, by)))
     return replace(queue, jobs=tuple(order))
 
 

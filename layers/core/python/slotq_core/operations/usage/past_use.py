@@ -1,4 +1,4 @@
-"""Add up past use by project once an hour, so that passes need not.
+"""Add up past use by project and user once an hour, so that passes need not.
 
 The sum comes from the records alone: those of days that are added up (`day_sums`), the attempts
 that have ended since, and those that go on. So any two handlers find the same.
@@ -78,7 +78,7 @@ class PastUses:
             with suppress(NotUnderstood):
                 for calendar_day, group, amounts in self._book.cells(part):
                     there = found.setdefault(calendar_day, Counter())
-                    there[group.project, group.pool] += amounts.slot_ms
+                    there[group.project, group.pool, group.submitter] += amounts.slot_ms
         return found
 
     def _read(

@@ -141,7 +141,7 @@ class TimeSlices:
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
-        yields = self.state.yields
+        yields = self.state.precedence.yields
         yielded = last_yield(job.project, job.person, rank(job), yields) if yields else None
         return max(since, yielded or since) + room.pool.time_slice
 

@@ -133,7 +133,7 @@ class Question:
 
 def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outlook:
     missing = room.missing(job)
-    known = known_times(job, entered(job, state.yields), room, rules.slices)
+    known = known_times(job, entered(job, state.precedence.yields), room, rules.slices)
     if room.closing is not None:
         known.append((outlook.TimeCause.HOURS, room.closing.next_chance(job)))
     times = {(cause, at) for cause, at in known if at is not None and at > state.now}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.model import reasons
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.projects import PARTS
@@ -50,6 +50,7 @@ def coming(job: Job, room: PoolRoom) -> Reason:
         needed=job.demand.slots,
         free=max(0, room.free.slots),
         coming=max(0, room.coming.slots),
+        releasing=room.warm.released_for.get(job.name, NOTHING).slots if room.warm else 0,
     )
 
 

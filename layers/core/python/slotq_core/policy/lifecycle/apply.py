@@ -163,6 +163,7 @@ def started(job: Job, pool: Pool, now: int, *, instance_types: tuple[str, ...] =
         instance_type=pool.instance_type,
         capacity_kind=pool.capacity_kind,
         spot_wait=pool.spot_wait,
+        plan_arn=pool.plan_arn,
         warm_key=warm_key,
         keep_warm=keep_warm,
         admitted_at=now,

@@ -85,6 +85,7 @@ class Closing:
             until=opens.at if opens else None,
             moment=opens.said if opens else "",
             cause=present.cause if present else "",
+            why=present.why if present else "",
         )
 
     def give(self, job: Job) -> None:
@@ -179,7 +180,7 @@ def _to_stop(
     """The jobs that have to stop, gangs whole: those that save while the pool is too small for all,
     and the others once the slots are gone. The lowest rank first, then the last to enter."""
     present = in_force(pool.schedule, now)
-    if present is None or present.slots is None:
+    if present is None or present.slots is None or present.keeps:
         return []
     units: dict[str, list[Job]] = {}
     for job in active:

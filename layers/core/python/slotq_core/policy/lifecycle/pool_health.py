@@ -52,14 +52,14 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
         return health
     if health.learned is None:
         rights, failed = health.missing_rights, health.failed_nodes
-        return replace(HEALTHY, missing_rights=rights, failed_nodes=failed)
+        return replace(HEALTHY, missing_rights=rights, failed_nodes=failed, plan=health.plan)
     return replace(health, errors=0, not_before=None)
 
 
 def forgotten(health: PoolHealth) -> PoolHealth:
     """The health without the results of capacity errors and failed nodes: the pool is tried in full
-    at once. Missing rights stay."""
-    return replace(HEALTHY, missing_rights=health.missing_rights)
+    at once. Missing rights stay, and what is known of a training plan."""
+    return replace(HEALTHY, missing_rights=health.missing_rights, plan=health.plan)
 
 
 def after_failed_agent(

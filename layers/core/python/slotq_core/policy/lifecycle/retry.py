@@ -21,6 +21,7 @@ from enum import StrEnum
 
 from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCause, StopOrder
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
@@ -147,6 +148,23 @@ def stopped_before_restore(
     order = StopOrder(cause=StopCause.RESTORED, by=by, at=ended_at, sent=True)
     attempt = copied(job.attempt, created=True, stop=order)
     return copied(job, attempt=attempt, evictions=job.evictions + 1)
+
+
+def stopped_with_plan(job: Job, plan: PlanFacts | None, *, ended_at: int) -> Job:
+    """Add the stop order that the queue did not give in time, if SageMaker stopped the attempt
+    (`ended_at`, ms) to take the instances of its training plan back. Otherwise return the job
+    unchanged. `plan`: what is known of the plan of the attempt's pool.
+
+    SageMaker does not say why it stops a training job. So also a job that somebody stops outside
+    the queue while its plan's instances are taken waits again."""
+    attempt = job.attempt
+    if attempt is None or attempt.stop is not None or plan is None:
+        return job
+    if plan.arn != attempt.plan_arn or (plan.usable and plan.at(ended_at) is not None):
+        return job
+    order = StopOrder(cause=StopCause.CLOSED, by=attempt.pool, at=ended_at, sent=True)
+    stopped = copied(attempt, created=True, stop=order)
+    return copied(job, attempt=stopped, evictions=job.evictions + 1)
 
 
 def backoff(errors: int) -> int:

@@ -8,7 +8,8 @@ See docs/warm.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt, AttemptOutcome
@@ -92,6 +93,11 @@ def is_kept(slot: WarmSlot, pool: Pool, now: int) -> bool:
     if slot.instance_type != pool.instance_type:
         return False
     return pool.keep_warm is None or now < slot.since + pool.keep_warm
+
+
+def first_to_go(slots: Iterable[WarmSlot]) -> tuple[WarmSlot, ...]:
+    """The slots in the order in which plans give and release them."""
+    return tuple(sorted(slots, key=attrgetter("until", "training_job")))
 
 
 def kept_until(snapshot: Snapshot, now: int) -> Iterator[int]:

@@ -54,7 +54,7 @@ class Eligibility:
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
         gang = self._gang_to_start(job)
-        return position(gang.representative if gang else job, self._state.yields)
+        return position(gang.representative if gang else job, self._state.precedence)
 
     def with_gang(self, job: Job, pool: str) -> Job:
         """The job with all that its gang, if it starts with one, asks for at least in the quotas

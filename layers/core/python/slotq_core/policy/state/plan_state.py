@@ -19,7 +19,7 @@ from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
-from slotq_core.policy.order import Rank, last_yields, rank
+from slotq_core.policy.order import Rank, precedence, rank
 from slotq_core.policy.plan import Evict, Move, Start
 from slotq_core.policy.state.candidates import Candidate, Place
 from slotq_core.policy.state.claims import Entitlement
@@ -59,7 +59,7 @@ class PlanState:
     """Everything that a plan knows and has decided."""
 
     def __init__(self, snapshot: Snapshot, now: int, budgets: Budgets) -> None:
-        self.budgets, self.now, self.yields = budgets, now, last_yields(snapshot.yields)
+        self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
         self.journal = journal = Journal()
         self.gangs = gangs(snapshot)

@@ -143,7 +143,7 @@ def _drain(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom | None
     admitting = eligible.admitting(job, rooms)
     if not admitting:
         return None
-    entry = entered(job, state.yields)
+    entry = entered(job, state.precedence.yields)
     may_drain = [
         room
         for room in admitting

@@ -155,7 +155,7 @@ class Steps:
         if job.refused_in:
             self.state.decided.wake([no_eviction_until(job)], self.state.now)
         if timed:
-            entry, slices = entered(job, self.state.yields), self.rules.slices
+            entry, slices = entered(job, self.state.precedence.yields), self.rules.slices
             moments = [at for room in timed for _, at in known_times(job, entry, room, slices)]
             self.state.decided.wake(moments, self.state.now)
 

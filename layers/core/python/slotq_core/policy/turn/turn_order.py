@@ -102,7 +102,7 @@ class TurnOrder:
         """By project, the head of each line that takes turns, in order."""
         for line in state.lines:
             job = line.jobs[0]
-            self._heads[job.project].append(Head(position(job, state.yields), job, line, 0))
+            self._heads[job.project].append(Head(position(job, state.precedence), job, line, 0))
         for heads in self._heads.values():
             heads.sort()
         by_first = sorted(self._heads, key=lambda name: self._heads[name][0].place)
@@ -143,7 +143,7 @@ class TurnOrder:
         yield from self.know(head.line, head.at + 1)
         if head.at + 1 < len(head.line.jobs):
             job = head.line.jobs[head.at + 1]
-            self._put(Head(position(job, self._state.yields), job, head.line, head.at + 1))
+            self._put(Head(position(job, self._state.precedence), job, head.line, head.at + 1))
 
     def read(self, head: Head) -> Generator[Need, Found, None]:
         """Bring forward the first job of a line, of which only a stand-in was known."""
@@ -154,7 +154,7 @@ class TurnOrder:
             self._state.waiting |= {job.name: job for job in found.jobs}
             line.jobs, line.behind = [*found.jobs], found.behind if found.jobs else 0
         if line.jobs:
-            self._put(Head(position(line.jobs[0], self._state.yields), line.jobs[0], line, 0))
+            self._put(Head(position(line.jobs[0], self._state.precedence), line.jobs[0], line, 0))
 
     def know(self, line: WaitingLine, index: int) -> Generator[Need, Found, None]:
         """Learn the jobs of the line up to this index, as far as there are any. Asks for as many as

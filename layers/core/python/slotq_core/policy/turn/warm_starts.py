@@ -11,14 +11,13 @@ See docs/warm.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 
 from slotq_core.lifecycle import copied
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import Pool, WarmSlot
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.warm_slots import fits, is_kept
+from slotq_core.policy.lifecycle.warm_slots import first_to_go, fits, is_kept
 from slotq_core.policy.plan import Decision, Release, ReleaseCause, Start, StartGang
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -33,7 +32,7 @@ class _Instances:
 
     def __init__(self, pool: Pool, warm: Iterable[WarmSlot], free: Demand, now: int) -> None:
         """`free`: what the plan had to give, with the warm slots that jobs may start on."""
-        every = sorted(warm, key=attrgetter("until", "training_job"))
+        every = first_to_go(warm)
         self.idle = [slot for slot in every if slot.idle and is_kept(slot, pool, now)]
         """Those that a job may start on, the first to go first."""
         self.unkept = [slot for slot in every if slot.idle and not is_kept(slot, pool, now)]

@@ -18,7 +18,13 @@ from slotq_core.wire.document.sections import (
     PoolSection,
     ProjectSection,
 )
-from slotq_core.wire.pool_definition import NO_NODES_WITH_HOURS, NO_SPOT_NODES, clashes
+from slotq_core.wire.pool_definition import (
+    NO_NODES_WITH_HOURS,
+    NO_SPOT_NODES,
+    clashes,
+    plan_clash,
+    plans_twice,
+)
 from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
@@ -96,6 +102,16 @@ def pools_with_hours_have_no_nodes(document: Shared) -> Iterator[DocumentFault]:
     for place, pool in enumerate(document.pools):
         if pool.nodes is not None and pool.windows:
             yield DocumentFault(("pools", place, "nodes"), NO_NODES_WITH_HOURS)
+
+
+def plans_go_with_their_pools(document: Shared) -> Iterator[DocumentFault]:
+    """A pool of a training plan names it, and has nothing that does not go with plans."""
+    for place, pool in enumerate(document.pools):
+        if clash := plan_clash(pool):
+            yield DocumentFault(("pools", place, clash.setting), clash.said)
+    places = {pool.name: place for place, pool in enumerate(document.pools)}
+    for name, said in plans_twice(document.pools):
+        yield DocumentFault(("pools", places[name], "plan_arn"), said)
 
 
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
@@ -182,6 +198,7 @@ CHECKS: tuple[Check, ...] = (
     a_name_has_one_meaning,
     spot_pools_have_no_nodes,
     pools_with_hours_have_no_nodes,
+    plans_go_with_their_pools,
     requests_agree,
     quotas_are_of_one_kind,
     weights_are_of_shared_resources,

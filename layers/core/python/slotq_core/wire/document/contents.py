@@ -257,6 +257,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
         "nodes": _nodes(section.nodes) if section.nodes else None,
         "windows": [*section.windows],
+        "plan_arn": section.plan_arn,
     }
 
 

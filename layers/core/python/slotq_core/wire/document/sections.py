@@ -15,7 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices import Digest, JobEvent
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
-from slotq_core.model.projects import Beyond, Fairness
+from slotq_core.model.projects import Beyond, Fairness, UseOf
 from slotq_core.model.sharing import NO_SHARING, FairShare, Subscription
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.document.faults import DocumentFault, refuse
@@ -116,6 +116,8 @@ class PoolSection(Section):
     pending_timeout: Period | None = None
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
+    plan_arn: MaybeName = ""
+    """The training plan of a pool whose `capacity_kind` is plan."""
     spot_wait: Duration = 0
     keep_warm: Duration | None = None
     """How long instances stay warm for the next job."""
@@ -274,10 +276,11 @@ class SchedulerSection(Section):
 
 
 class FairShareSection(Section):
-    """How past use changes the weights that divide the surplus."""
+    """How past use counts, between projects and between users."""
 
     half_life: HalfLife = FairShare().half_life
     influence: Influence = FairShare().influence
+    of: UseOf = FairShare().of
 
 
 def _event(value: object) -> object:

@@ -17,7 +17,7 @@ from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
 from slotq_core.wire.document.sections import ProjectSection
-from slotq_core.wire.document.writing import doubled_names, project_entry, written
+from slotq_core.wire.document.writing import department_entry, doubled_names, project_entry, written
 
 Document = dict[str, Any]
 
@@ -139,6 +139,16 @@ class ProjectView(BaseModel):
     """None: no budget."""
 
 
+class DepartmentView(BaseModel):
+    """A department, and what its projects use together."""
+
+    name: str
+    department: Document
+    """The department's entry in the document."""
+    standings: list[ShareStatusView]
+    """By pool, where quotas are by pool, and resource."""
+
+
 class UserQuotaView(BaseModel):
     """The limit and the use of a user in one pool and class."""
 
@@ -168,6 +178,7 @@ class ProjectsView(BaseModel):
     revision: int
     projects: list[ProjectView]
     """The oldest first."""
+    departments: list[DepartmentView] = Field(default=[])
 
 
 def parse_configuration(body: str | bytes) -> tuple[Settings, int | None]:
@@ -233,22 +244,29 @@ def projects_view(
     *,
     revision: int,
 ) -> ProjectsView:
-    own: dict[str, list[ShareStatusView]] = {}
+    own: dict[tuple[str, bool], list[ShareStatusView]] = {}
     for status in standings:
-        if not status.is_department:
-            own.setdefault(status.name, []).append(_share_status(status))
+        own.setdefault((status.name, status.is_department), []).append(_share_status(status))
     doubled = doubled_names(settings.pools)
+    departments = [
+        DepartmentView(
+            name=department.name,
+            department=department_entry(department, doubled),
+            standings=own.get((department.name, True), []),
+        )
+        for department in settings.sharing.departments
+    ]
     views = [
         ProjectView(
             name=project.name,
             project=project_entry(project, doubled),
             used={pool: dict(held) for pool, held in used.get(project.name, {}).items()},
-            standings=own.get(project.name, []),
+            standings=own.get((project.name, False), []),
             budget=_budget(budgets[project.name]) if project.name in budgets else None,
         )
         for project in settings.sharing.projects
     ]
-    return ProjectsView(revision=revision, projects=views)
+    return ProjectsView(revision=revision, projects=views, departments=departments)
 
 
 def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:

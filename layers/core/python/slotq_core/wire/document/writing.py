@@ -216,11 +216,12 @@ def _scheduler(settings: SchedulerSettings | None) -> Entry:
 
 
 def _fair_share(settings: FairShare | None) -> Entry:
-    """Return both settings: an empty section would read as none."""
+    """Return the settings with their defaults: an empty section would read as none."""
     if settings is None:
         return {}
     influence = settings.influence / 100 if settings.influence % 100 else settings.influence // 100
-    return {"half_life": _seconds(settings.half_life), "influence": influence}
+    found = {"half_life": _seconds(settings.half_life), "influence": influence}
+    return found if settings.of is FairShare().of else {**found, "of": settings.of.value}
 
 
 def _people(sharing: Sharing) -> Entry:

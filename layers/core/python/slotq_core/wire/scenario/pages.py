@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any, Self
@@ -18,10 +18,11 @@ from typing import Any, Self
 from slotq_core import names
 from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.attempts import Attempt, StopOrder
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.nodes import Node, NodeState
-from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth
+from slotq_core.model.pools import FailedNodes, MissingRight, PoolHealth, WarmSlot
 from slotq_core.model.projects import EVERYWHERE, NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import Settings
 from slotq_core.model.snapshot import QueueSnapshot
@@ -34,12 +35,13 @@ from slotq_core.wire.scenario.views import (
     SnapshotGroupView,
     SnapshotJobView,
     SnapshotNodeView,
+    SnapshotWarmView,
     SpentView,
     YieldedView,
     scenario_view,
 )
 from slotq_core.wire.views.forms import record_of
-from slotq_core.wire.views.pools import PoolHealthView
+from slotq_core.wire.views.pools import PlanView, PoolHealthView
 
 _CURSOR = re.compile(r"([0-9a-f]{12})~([0-9]{1,7})")
 _FRAME = 200
@@ -106,7 +108,14 @@ def scenario_page(
     page = _with(whole, [])
     if after is not None:
         page = page.model_copy(
-            update={"configuration": {}, "pools": [], "nodes": [], "spent": None, "past_use": None}
+            update={
+                "configuration": {},
+                "pools": [],
+                "nodes": [],
+                "warm": [],
+                "spent": None,
+                "past_use": None,
+            }
         )
     sizes = accumulate((_size(part) + 1 for part in parts[start:]), initial=_size(page) + _FRAME)
     fitting = sum(1 for _ in takewhile(most.__ge__, sizes)) - 1
@@ -170,7 +179,13 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
         return PoolHealth()
     rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
     failed = tuple(record_of(nodes, FailedNodes) for nodes in view.failed_nodes)
-    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed)
+    plan = _plan(view.plan) if view.plan else None
+    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed, plan=plan)
+
+
+def _plan(view: PlanView) -> PlanFacts:
+    windows = tuple(record_of(window, PlanWindow) for window in view.windows)
+    return record_of(view, PlanFacts, status=PlanStatus(view.status), windows=windows)
 
 
 def node_of(view: SnapshotNodeView) -> Node:
@@ -181,6 +196,21 @@ def node_of(view: SnapshotNodeView) -> Node:
         training_job="",
         token="",  # a node's, and nobody starts it from here # nosec B106
         created=True,
+    )
+
+
+def warm_slots_of(views: Iterable[SnapshotWarmView]) -> tuple[WarmSlot, ...]:
+    """The warm slots, which have numbers for names."""
+    return tuple(
+        record_of(
+            view,
+            WarmSlot,
+            training_job=f"warm-{number:05}",
+            job="",
+            number=0,
+            reused_by="a training job outside the queue" if view.reused else "",
+        )
+        for number, view in enumerate(views)
     )
 
 
@@ -210,6 +240,8 @@ def past_use_of(view: PastUseView | None) -> PastUse:
         by_pool=EVERYWHERE not in view.parts,
         parts=view.parts,
         slot_seconds=view.slot_seconds,
+        users=view.users,
+        user_slot_seconds=view.user_slot_seconds,
     )
 
 

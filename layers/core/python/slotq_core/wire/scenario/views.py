@@ -84,6 +84,10 @@ class SnapshotAttemptView(BaseModel):
     heartbeat_missed: bool = False
     """Whether its group's heartbeat has passed since."""
     stalled_at: str | None = None
+    warm_key: str = ""
+    """Jobs with this key may start on its instances when it ends; empty: they do not stay."""
+    keep_warm: float = 0
+    """How long (s) they stay, if there is a key."""
     stop: StopView | None = None
 
 
@@ -124,6 +128,10 @@ class SnapshotJobView(SharedJobView):
     instances."""
     tenant: str = ""
     """The same text for jobs that may share a node."""
+    warm_key: str = ""
+    """The same text for jobs that may start on each other's warm instances."""
+    keep_alive: float | None = None
+    """How long (s) the request itself keeps its instances; None: it does not say."""
     longest_attempt: float = 0
     """The longest that one attempt on a node may run; 0: not known."""
     user: str = ""
@@ -201,6 +209,26 @@ class SnapshotNodeView(BaseModel):
     """Whether it takes the jobs of one person at a time."""
 
 
+class SnapshotWarmView(BaseModel):
+    """Instances that stay warm."""
+
+    pool: str
+    instance_type: str = ""
+    demand: Amounts
+    """What they take of the pool."""
+    key: str
+    """As of the jobs that may start on them."""
+    since: str
+    until: str
+    """When SageMaker lets them go."""
+    released_at: str | None = None
+    """Since when they are being released; null: they are not."""
+    released_for: str = ""
+    """The job that they are released for, if any."""
+    reused: bool = False
+    """Whether a training job outside the queue runs on them."""
+
+
 class SpentView(BaseModel):
     """The spending of projects with a budget in a month, by attempts that have ended."""
 
@@ -210,13 +238,17 @@ class SpentView(BaseModel):
 
 
 class PastUseView(BaseModel):
-    """The projects' parts of past use, as of the last full hour."""
+    """The parts of projects and users in past use, as of the last full hour."""
 
     at: str
     parts: dict[str, dict[str, int]] = Field(default={})
     """64ths of all use, by pool (empty: all pools together) and project."""
     slot_seconds: dict[str, int] = Field(default={})
     """All use by pool; old use counts less."""
+    users: dict[str, dict[str, int]] = Field(default={})
+    """64ths of a project's use, by project and user. Only users whose jobs are shown."""
+    user_slot_seconds: dict[str, int] = Field(default={})
+    """All use by project, where that of users counts."""
 
 
 class ScenarioView(BaseModel):
@@ -244,6 +276,8 @@ class ScenarioView(BaseModel):
     yields: list[YieldedView] = Field(default=[])
     nodes: list[SnapshotNodeView] = Field(default=[])
     """Every node. Only the first page has them."""
+    warm: list[SnapshotWarmView] = Field(default=[])
+    """The instances that stay warm, the first to go first. Only the first page has them."""
     spent: SpentView | None = None
     past_use: PastUseView | None = None
 
@@ -261,6 +295,7 @@ def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> Sc
         groups=[view_of(group, SnapshotGroupView) for group in queue.groups],
         yields=[view_of(yielded, YieldedView) for yielded in queue.yields],
         nodes=[view_of(node, SnapshotNodeView, state=node.state.value) for node in queue.nodes],
+        warm=[view_of(slot, SnapshotWarmView, reused=bool(slot.reused_by)) for slot in queue.warm],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
         past_use=None if queue.past_use == NO_PAST_USE else _past_use(queue.past_use),
     )
@@ -279,6 +314,8 @@ def _past_use(past: PastUse) -> PastUseView:
         at=iso(past.at),
         parts={scope: dict(own) for scope, own in past.parts.items()},
         slot_seconds=dict(past.slot_seconds),
+        users={project: dict(own) for project, own in past.users.items()},
+        user_slot_seconds=dict(past.user_slot_seconds),
     )
 
 

@@ -49,6 +49,8 @@ class OutlookView(BaseModel):
     """The slots kept there for one job, this or another."""
     times: list[ReasonView]
     """Times at which time alone may change something for the job, the earliest first."""
+    order: list[ReasonView] = Field(default=[])
+    """The past use of the job's user, if that decides which of the project's jobs goes first."""
     earliest: str | None = None
     """The earliest known time; None: it depends on other jobs."""
 
@@ -79,6 +81,8 @@ class AttemptView(BaseModel):
     """Since when it has been interrupted; None: it is not."""
     capacity_kind: str = CapacityKind.ON_DEMAND.value
     """How its instances were bought: `on_demand` or `spot`."""
+    warm: bool = False
+    """Whether it started on instances that had stayed warm after another attempt."""
     trained: float | None = None
     """How long (s) an attempt in a spot pool that has ended has trained, by SageMaker's count;
     None: not known."""
@@ -281,6 +285,7 @@ def outlook_view(outlook: Outlook) -> OutlookView:
         evictions=[reason_view(reason) for reason in outlook.spared],
         reserved=[reason_view(reason) for reason in outlook.reserved],
         times=[reason_view(reason) for reason in outlook.times],
+        order=[reason_view(reason) for reason in outlook.order],
         earliest=iso_or_none(outlook.earliest),
     )
 
@@ -292,6 +297,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         stop_cause=attempt.stop.cause if attempt.stop else None,
         stopped_for=attempt.stop.by if attempt.stop else None,
         of=attempt.steps,
+        warm=bool(attempt.warm_from),
         saved=_saved(attempt),
         resumption=resumption(attempt),
         warning="; ".join(filter(None, (attempt.warning, _slow_save(attempt)))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,6 +16,9 @@ from slotq_core.wire.base import BaseModel
 from slotq_core.wire.capacity import traits
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
+
+if TYPE_CHECKING:  # As in `model.pools`.
+    from slotq_core.model.capacity.plans import PlanFacts
 
 
 class MissingRightView(BaseModel):
@@ -49,6 +53,33 @@ class FailedNodesView(BaseModel):
     """SageMaker's FailureReason of the last node."""
 
 
+class PlanWindowView(BaseModel):
+    begins: str
+    ends: str
+    """When the window is over. SageMaker begins to take its instances 30 minutes earlier."""
+    slots: int
+
+
+class PlanView(BaseModel):
+    """A training plan, as SageMaker last described it."""
+
+    arn: str
+    status: str
+    """`pending`, `scheduled`, `active`, `expired` or `failed`; `not_found`: there is no such plan;
+    `unread`: SageMaker does not say."""
+    for_training: bool = True
+    """Whether training jobs may use the plan."""
+    instance_type: str = ""
+    windows: list[PlanWindowView] = Field(default=[])
+    """When the plan has instances."""
+    total: int = 0
+    in_use: int = 0
+    unhealthy: int = 0
+    read_at: str
+    """When SageMaker first said so."""
+    message: str = ""
+
+
 class PoolHealthView(BaseModel):
     """The health of a pool, from SageMaker's refusals."""
 
@@ -68,6 +99,8 @@ class PoolHealthView(BaseModel):
     """When SageMaker last kept no instances warm, for want of a quota."""
     failed_nodes: list[FailedNodesView] = Field(default=[])
     """Images that could not run a node's agent in the pool."""
+    plan: PlanView | None = None
+    """The pool's training plan; None: the pool has none, or it was not read yet."""
 
 
 class VpcView(BaseModel):
@@ -110,7 +143,9 @@ class PoolSettingsView(BaseModel):
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
     capacity_kind: str = "on_demand"
-    """How the instances are bought: `on_demand`, or `spot`."""
+    """How the instances are bought: `on_demand`, `spot`, or `plan`."""
+    plan_arn: str = ""
+    """The training plan of a pool whose `capacity_kind` is `plan`."""
     spot_wait: int = 0
     """How long a job of a spot pool may wait for instances beyond its longest runtime."""
     keep_warm: int | None = None
@@ -153,7 +188,10 @@ class HoursView(BaseModel):
     slots: int
     """How many slots the pool offers now."""
     cause: str
-    """Why it offers no more: `open`, or `window`: its opening hours are over."""
+    """Why it offers no more: `open`; `window`: its opening hours are over; `plan`: its training
+    plan has no more."""
+    why: str = ""
+    """Why it has no slots until further notice, as a sentence; empty: for its hours."""
     changes_at: str | None = None
     """When the number changes next; None: not known."""
     then: int | None = None
@@ -202,6 +240,8 @@ class PoolsView(BaseModel):
     revision: int = 0
     """The configuration's revision; rises with each change."""
     pools: list[PoolView]
+    warnings: list[str] = Field(default=[])
+    """What a change was accepted with, as sentences."""
 
 
 def pool_view(
@@ -236,7 +276,13 @@ def _warm_view(slot: WarmSlot) -> WarmSlotView:
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
     failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
-    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed)
+    plan = _plan_view(health.plan) if health.plan else None
+    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed, plan=plan)
+
+
+def _plan_view(facts: PlanFacts) -> PlanView:
+    windows = [view_of(window, PlanWindowView) for window in facts.windows]
+    return view_of(facts, PlanView, status=facts.status.value, windows=windows)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:

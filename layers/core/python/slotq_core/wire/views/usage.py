@@ -34,7 +34,8 @@ class UsageRowView(BaseModel):
     empty submitter means all persons whose use the caller may not see one by one."""
     instance_type: str
     kind: str = CapacityKind.ON_DEMAND.value
-    """How the instances are bought, as the pool's `capacity_kind`."""
+    """How the instances are bought, as the pool's `capacity_kind`, or `warm`: the time that they
+    stayed warm after an attempt."""
     slot_seconds: float
     """Slots multiplied by the seconds from the admission to the end of each attempt, without the
     time in which SageMaker had interrupted it."""
@@ -125,6 +126,9 @@ class HeldSlotsView(BaseModel):
     """When the attempt got its instances; None: it never did."""
     ended_at: str | None
     """None: it goes on."""
+    kind: str = CapacityKind.ON_DEMAND.value
+    """How the instances are bought, as the pool's `capacity_kind`, or `warm`: the time that they
+    stayed warm after the attempt."""
     outcome: str | None
     """How it ended; None: it goes on, or that is not known, or not for the caller to see."""
     evicted: EvictionView | None = None
@@ -201,6 +205,7 @@ def held_slots_view(use: AttemptUse) -> HeldSlotsView:
         admitted_at=iso(use.admitted_at),
         running_since=iso_or_none(use.running_since),
         ended_at=iso_or_none(use.ended_at),
+        kind=use.kind,
         outcome=use.outcome or None,
         evicted=_eviction(use),
     )

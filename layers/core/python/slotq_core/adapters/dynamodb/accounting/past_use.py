@@ -1,4 +1,4 @@
-"""Past use by project: attributes of the REVISION item, which every pass reads anyway.
+"""Past use by project and user: attributes of the REVISION item, which every pass reads anyway.
 
 `pastUse` is compressed JSON, and `pastUseVersion` counts its changes.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from typing import Any
 
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
-from slotq_core.model.projects import NO_PAST_USE, PastUse
+from slotq_core.model.projects import NO_PAST_USE, PastUse, UseOf
 
 ATTRIBUTES = frozenset({"pastUse", "pastUseVersion"})
 """They change without the configuration."""
@@ -33,13 +35,21 @@ def past_use_of(item: Item) -> PastUse:
             at=int(found["at"]),
             half_life=int(found["half_life"]),
             by_pool=bool(found["by_pool"]),
-            parts={
-                str(scope): {str(name): int(part) for name, part in own.items()}
-                for scope, own in found["parts"].items()
-            },
-            slot_seconds={str(scope): int(own) for scope, own in found["slot_seconds"].items()},
+            of=UseOf(found.get("of", UseOf.PROJECTS)),
+            parts=_parts(found["parts"]),
+            slot_seconds=_amounts(found["slot_seconds"]),
+            users=_parts(found.get("users", {})),
+            user_slot_seconds=_amounts(found.get("user_slot_seconds", {})),
         )
     return NO_PAST_USE
+
+
+def _parts(stored: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    return {str(whole): _amounts(own) for whole, own in stored.items()}
+
+
+def _amounts(stored: Mapping[str, Any]) -> dict[str, int]:
+    return {str(owner): int(amount) for owner, amount in stored.items()}
 
 
 def version_of(item: Item) -> int:

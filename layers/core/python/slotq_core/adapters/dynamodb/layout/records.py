@@ -22,6 +22,7 @@ from slotq_core.model.attempts import (
     StopCause,
     StopOrder,
 )
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
@@ -76,6 +77,8 @@ Record = (
     | PoolHealth
     | MissingRight
     | FailedNodes
+    | PlanFacts
+    | PlanWindow
     | Sighting
     | AttemptUse
     | DaySum
@@ -95,6 +98,7 @@ _ENUMS = (
     PoolState,
     NodeState,
     CapacityKind,
+    PlanStatus,
 )
 
 
@@ -213,6 +217,7 @@ _FORMS: Mapping[str, _Form] = {
     "tuple[PartUse, ...]": _many(_row(PartUse._make, _TEXT, _TEXT, _WHOLE)),
     "tuple[MissingRight, ...]": _many(_of_record(MissingRight)),
     "tuple[FailedNodes, ...]": _many(_of_record(FailedNodes)),
+    "tuple[PlanWindow, ...]": _many(_of_record(PlanWindow)),
     "Mapping[str, str]": _by_name(_TEXT),
     "Sweep": _Form(
         lambda value: unpacked_sweep(value["B"]), lambda value: {"B": packed_sweep(value)}

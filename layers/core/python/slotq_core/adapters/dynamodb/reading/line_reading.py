@@ -17,7 +17,7 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import Yields, rank
+from slotq_core.policy.order import Precedence, rank
 from slotq_core.policy.plan import Found
 from slotq_core.ports.stored import MOST_AHEAD, Ahead
 from slotq_core.storage.order_keys import first_key, key_after, order_key
@@ -298,10 +298,10 @@ class Places:
         self._calls = calls
         self._in_parallel = in_parallel
 
-    def ahead_of(self, job: Job, lines: Iterable[StoredLine], yields: Yields) -> Ahead:
+    def ahead_of(self, job: Job, lines: Iterable[StoredLine], by: Precedence) -> Ahead:
         """Count the jobs ahead. `lines`: all lines."""
         found = 0
-        ahead = _may_hold_jobs_ahead(job, lines, yields)
+        ahead = _may_hold_jobs_ahead(job, lines, by)
         own, others = ahead[:1], ahead[1:LINES_COUNTED]
         for some in (own, *(others[at : at + AT_ONCE] for at in range(0, len(others), AT_ONCE))):
             found += sum(self._counted(some, MOST_AHEAD + 1 - found))
@@ -320,7 +320,7 @@ class Places:
 
 
 def _may_hold_jobs_ahead(
-    job: Job, lines: Iterable[StoredLine], yields: Yields
+    job: Job, lines: Iterable[StoredLine], by: Precedence
 ) -> list[tuple[str, str]]:
     """Return the lines with a pool of the job's that may hold jobs ahead of it, each with the order
     key before which these are: its own, where most are, then the others from the highest rank on.
@@ -331,7 +331,7 @@ def _may_hold_jobs_ahead(
     for line in lines:
         parsed = Line.parse(line.name)
         if parsed.rank >= rank(job) and set(job.pools) & set(parsed.pools):
-            key = order_key(job) if line.name == own else key_after(job, parsed, yields)
+            key = order_key(job) if line.name == own else key_after(job, parsed, by)
             if line.bound < key:
                 found[line.name] = parsed.rank, key
     in_order = sorted(found, key=lambda name: (name != own, *(-n for n in found[name][0]), name))

@@ -45,7 +45,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import users_matter
-from slotq_core.policy.order import last_yields
+from slotq_core.policy.order import precedence
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change, Configuration, InParts, Ledger, Poison, World
@@ -93,7 +93,7 @@ class _Capacity:
     @property
     def by_user(self) -> bool:
         """Whether plans distinguish users."""
-        return users_matter(self.pools, limits=self.sharing.limits_users)
+        return users_matter(self.pools, apart=self.sharing.keeps_users_apart)
 
     @property
     def yields(self) -> list[Yielded]:
@@ -206,7 +206,7 @@ class DynamoWorlds:
             in_parts=self._in_parts(sieve) if capacity.configuration.in_parts else None,
             poison=sieve.poison,
             more=more,
-            ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
+            ahead_of=lambda job: self._places.ahead_of(job, lines, precedence(snapshot)),
             keep_bounds=lambda: self._keep(waiting, capacity, snapshot, now),
         )
 
@@ -274,8 +274,8 @@ class DynamoWorlds:
         spent = spending(capacity.configuration, self._usage, now)
         world = _world(capacity, waiting, due, sieve, with_ended, spent=spent)
         own = [line for line in lines if line.own]
-        yields = last_yields(world.snapshot.yields)
-        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
+        by = precedence(world.snapshot)
+        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, by))
 
     def _lines_and_due(
         self, configured: Configuration, now: int, sieve: Sieve

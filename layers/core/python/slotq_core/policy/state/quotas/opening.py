@@ -92,11 +92,9 @@ def opened(
         opened_account.asked = sum(
             (_within_limit(member, member.asked) for member in within), NOTHING
         )
-    if snapshot.fair_share is not None and scope in snapshot.past_use.parts:
-        past = snapshot.past_use.parts[scope]
-        _share_out_over_time(
-            total, departments, tops, members, past=past, settings=snapshot.fair_share
-        )
+    settings, past = snapshot.fair_share, snapshot.past_use.parts.get(scope)
+    if settings is not None and settings.of_projects and past is not None:
+        _share_out_over_time(total, departments, tops, members, past=past, settings=settings)
     else:
         _share_out(total, [*departments.values(), *tops])
         for name, above in departments.items():
