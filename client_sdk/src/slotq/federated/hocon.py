@@ -6,7 +6,9 @@ without quotes or in three, lists that grow with `+=`, and a document without it
 key that occurs again wins; two objects of one key become one.
 
 What would make a document depend on the machine that reads it is refused by name: `${…}`, which
-takes environment variables, and `include`, which takes files.
+takes environment variables, and `include`, which takes files. pyhocon, FLARE's reader, does both: a
+folder from a stranger could carry a secret of this machine away in its name, and an include that is
+not found counts as empty. Of the 186 `.conf` files in FLARE's repository the two read all alike.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _PLAIN = re.compile(r'[^\s$"{}\[\]:=,+#`^?!@*&\\]+')
 _END_OF_VALUE = re.compile(r"[\n\r,}\]#{\[$]|\Z")
 _BLANKS = re.compile(r"[ \t]*")
 _SEPARATOR = re.compile(r"\+=|[=:]|(?=\{)")
-_NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,18})?")
+_NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
 _WORDS = {"true": True, "false": False, "null": None}
 _REFUSED = {"${": "${…} takes a value from elsewhere", "include": "include takes another file"}
 
@@ -193,7 +195,7 @@ def _meant(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if found := _NUMBER.fullmatch(text):
-        return float(text) if found[1] else int(text)
+        return float(text) if found[1] or found[2] else int(text)
     return text
 
 

@@ -31,6 +31,8 @@ class JobFolder:
     """The apps that go to a site, by name."""
     warnings: tuple[str, ...]
     """What of the folder has no effect, as sentences."""
+    is_simulated: bool = False
+    """Whether FLARE's simulator runs all of it in one job."""
 
     def named(self, name: str) -> JobFolder:
         """The job under another name."""
@@ -43,21 +45,18 @@ def job_in(
     pools: Sequence[str],
     mapped: Mapping[str, str] | None = None,
     name: str | None = None,
-    image: str | None = None,
 ) -> JobFolder:
     """Read the folder and check every rule. Raises InvalidRequest with the field, and NotConfigured
     for a link out of the folder: the user of a cloned folder may not know what it would ship.
 
     `pools`: the queue's pools. `mapped`: the pools of sites, before those of meta.json. `name`:
-    the job's name in place of the document's. `image`: of FLARE's simulator, where that runs the
-    job; elsewhere an image is refused.
+    the job's name in place of the document's.
     """
     here = folder.resolve()
     if is_app(folder) and not any((folder / form).is_file() for form in DOCUMENTS):
         meta = read(
             made_for(here.name, name or here.name), folders=[here.name], pools=pools, mapped=mapped
         )
-        _check_no_image(image)
         app = app_in(here)
         return JobFolder(meta=meta, apps={here.name: app}, warnings=app.warnings)
     file, text, document = _document(folder)
@@ -79,25 +78,15 @@ def job_in(
         check_link(folder, f"{place}/{SOURCE}")
     deployed = document["deploy_map"]
     if is_simulated:
-        meta, apps = simulator.simulation(here, meta, deployed=deployed, image=image)
+        meta, apps = simulator.simulation(here, meta, deployed=deployed)
     else:
-        _check_no_image(image)
         apps = {name: app_in(places[name], shared=folder, more={file: text}) for name in used}
     warnings = (
         *meta.warnings,
         *(line for app in apps.values() for line in app.warnings),
         *_without_effect(folder, apps, file=file, named=deployed),
     )
-    return JobFolder(meta=meta, apps=apps, warnings=warnings)
-
-
-def _check_no_image(image: str | None) -> None:
-    if image is not None:
-        raise InvalidRequest(
-            f"an image is only for apps that FLARE's simulator runs: the {TEMPLATE} of each app "
-            "has its image",
-            field="image",
-        )
+    return JobFolder(meta=meta, apps=apps, warnings=warnings, is_simulated=is_simulated)
 
 
 def _without_effect(

@@ -116,16 +116,22 @@ def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
     """The template as a request, completed from the config."""
     where = app.where
     made = dict(app.template)
+
+    def option(key: str, flag: str) -> str:
+        return f"{key} in {where}" if where else flag
+
     algorithm = _section(made, "AlgorithmSpecification", where)
     if "AlgorithmName" not in algorithm:
         image = algorithm.get("TrainingImage") or config.image
-        algorithm["TrainingImage"] = needed("image", image, f"TrainingImage in {where}")
+        algorithm["TrainingImage"] = needed(
+            "image", image, option("TrainingImage", "--image URI of an image that has nvflare")
+        )
     algorithm.setdefault("TrainingInputMode", "File")
     role = made.get("RoleArn") or config.role
     output = _section(made, "OutputDataConfig", where)
     path = output.get("S3OutputPath") or config.output
     output["S3OutputPath"] = path = needed(
-        "output", path, f"OutputDataConfig.S3OutputPath in {where}"
+        "output", path, option("OutputDataConfig.S3OutputPath", "--output s3://bucket/folder")
     )
     resources = _section(made, "ResourceConfig", where)
     if "InstanceGroups" not in resources:
@@ -140,7 +146,7 @@ def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
         **made,
         "TrainingJobName": name,
         "AlgorithmSpecification": algorithm,
-        "RoleArn": needed("role", role, f"RoleArn in {where}"),
+        "RoleArn": needed("role", role, option("RoleArn", "--role ARN")),
         "OutputDataConfig": output,
         "ResourceConfig": resources,
         "StoppingCondition": made.get("StoppingCondition") or {"MaxRuntimeInSeconds": _LONGEST},

@@ -42,7 +42,7 @@ def _has(app: Path, name: str) -> bool:
 
 
 def simulation(
-    folder: Path, meta: Meta, *, deployed: Sequence[str], image: str | None
+    folder: Path, meta: Meta, *, deployed: Sequence[str]
 ) -> tuple[Meta, Mapping[str, FederatedApp]]:
     """The job as one member, the server, and its app. `deployed`: the folders that deploy_map
     names. Raises InvalidRequest for an app without the configuration of its role."""
@@ -57,15 +57,11 @@ def simulation(
     files = [name for name in listed(folder).files if _is_shipped(name, deployed)]
     clients = meta.clients
     job = folder.name
-    algorithm: dict[str, object] = {
-        "ContainerEntrypoint": ["sh", "-c", _RUN, ",".join(clients), str(len(clients))]
-    }
-    if image:
-        algorithm["TrainingImage"] = image
+    command = ["sh", "-c", _RUN, ",".join(clients), str(len(clients))]
     app = FederatedApp(
         name=job,
-        template={"AlgorithmSpecification": algorithm},
-        where="FLARE's simulator",
+        template={"AlgorithmSpecification": {"ContainerEntrypoint": command}},
+        where="",
         pack=pack(folder, files=files),
     )
     alone = f"no {TEMPLATE} says what a member runs, so FLARE's simulator plays {SERVER}, "

@@ -82,7 +82,7 @@ def _lists(value: object, folders: Collection[str]) -> Mapping[str, Sequence[str
         field = f"{MAP}.{app}"
         if app not in folders:
             raise InvalidRequest(
-                f"{field}: the job has no app folder '{app}' in its folder{_there_are(folders)}",
+                f"{field}: the job's folder has no app folder '{app}'{_there_are(folders)}",
                 field=field,
             )
         found[app] = _sites(field, sites)
