@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import (
     cold_start,
+    drain_trace,
     evictions,
     inputs,
     memory,
@@ -98,6 +99,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         parts["evictions"] = evictions.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
+        parts["drains in a trace"] = lambda: drain_trace.measure(options.trace)
         parts["nodes in a trace"] = lambda: node_trace.measure(options.trace)
     return parts
 

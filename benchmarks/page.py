@@ -219,6 +219,17 @@ def _trace(versions: Versions) -> Rows:
     yield from _by_way(versions, "trace", names)
 
 
+def _drain_trace(versions: Versions) -> Rows:
+    names = {
+        "idle": "idle while it drains",
+        "drained_slot_hours": "slot-hours while it drains",
+        "utilisation": "utilisation",
+        "wait_mean_hours": "mean wait (h)",
+        "wait_p95_hours": "p95 wait (h)",
+    }
+    yield from _by_way(versions, "drains in a trace", names)
+
+
 def _node_trace(versions: Versions) -> Rows:
     names = {
         "machines": "machines",
@@ -323,6 +334,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "plans": ("plans", _plans),
     "start": ("cold start", _start),
     "trace": ("trace", _trace),
+    "drains in a trace": ("drains in a trace", _drain_trace),
     "nodes in a trace": ("nodes in a trace", _node_trace),
     "evictions": ("evictions", _evictions),
     "limits": ("limits", _limits),

@@ -11,6 +11,7 @@ import pytest
 from slotq_core.adapters.dynamodb.layout.items import health_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, FailedNodes, Pool, PoolHealth
 from slotq_core.ports.store import Store
@@ -39,6 +40,21 @@ ILL = PoolHealth(
     failed_nodes=(
         FailedNodes(tenant="t", image="i", since=NOW, failures=2, not_before=NOW + 9, message="no"),
         FailedNodes(tenant="u", since=NOW, not_before=NOW + 7),
+    ),
+    plan=PlanFacts(
+        arn="arn:aws:sagemaker:us-east-1:123456789012:training-plan/june",
+        status=PlanStatus.ACTIVE,
+        for_training=False,
+        instance_type="ml.p5.48xlarge",
+        windows=(
+            PlanWindow(begins=NOW, ends=NOW + 5, slots=2),
+            PlanWindow(begins=NOW + 7, ends=NOW + 9, slots=0),
+        ),
+        total=2,
+        in_use=1,
+        unhealthy=1,
+        read_at=NOW,
+        message="paid",
     ),
 )
 

@@ -15,6 +15,7 @@ from traceback import format_exc
 
 from tests.contract import dynamodb_local
 from tests.faults import (
+    backfill_mutants,
     chaos,
     crashes,
     hours_mutants,
@@ -22,6 +23,8 @@ from tests.faults import (
     mutants,
     node_mutants,
     nodes,
+    plan_mutants,
+    reservation_mutants,
     start_mutants,
     warm_mutants,
     world,
@@ -44,6 +47,9 @@ MUTANTS = (
     *nodes.MUTANTS,
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
+    *plan_mutants.MUTANTS,
+    *reservation_mutants.MUTANTS,
+    *backfill_mutants.MUTANTS,
     *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )

@@ -19,6 +19,7 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
+from slotq_core.wire.capacity import traits
 
 if TYPE_CHECKING:
     from slotq_core.wire.views.about import FindingView
@@ -60,7 +61,7 @@ def job_page(job: JobView) -> RenderableType:
         ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
         ("progress", bar(job.progress, 60) if job.progress else ""),
         ("saved", ", ".join(saved(job.progress)).removeprefix("saved ") if job.progress else ""),
-        ("requires", ", ".join(f"{what} of {n}" for what, n in job.requires.items())),
+        ("requires", ", ".join(f"{key} of {traits.written(n)}" for key, n in job.requires.items())),
         ("pools", ", ".join(job.pools)),
         ("runs in", job.pool or ""),
         ("GPUs", units(job.gpus, "GPUs") if job.gpus else ""),
@@ -168,6 +169,8 @@ def outcome(attempt: AttemptView) -> str:
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
     if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
         return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "closed" and how in {"evicted", "stopping"}:
+        return f"{how}, as {attempt.stopped_for} closed"
     if attempt.stop_cause == "requeued" and how in {"evicted", "stopping"}:
         return f"{how}, given up by {attempt.stopped_for}"
     if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:

@@ -15,6 +15,7 @@ from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import CapacityKind, PoolState
 from slotq_core.model.reasons import units
+from slotq_core.timestamps import from_iso, zoned
 from slotq_core.wire.pool_definition import contents_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         PlanView,
         PoolSettingsView,
         PoolView,
+        ReservationsView,
     )
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
@@ -135,6 +137,8 @@ def health(pool: PoolView) -> str:
     drained = pool.settings.state == PoolState.DRAINED
     if pool.hours is not None and not drained:
         said.append(hours(pool.hours, pool.capacity["slots"]))
+    if pool.reserved and not drained:
+        said.append(f"reserved: {', '.join(reserved(pool))}")
     offered = pool.hours.slots if pool.hours else pool.capacity["slots"]
     unhealthy = min(offered, health.plan.unhealthy) if health.plan else 0
     if unhealthy:
@@ -152,6 +156,27 @@ def health(pool: PoolView) -> str:
     said += [_missing(right) for right in health.missing_rights]
     said += [_failed(nodes) for nodes in health.failed_nodes]
     return "; ".join(said) or "ok"
+
+
+def reservations_table(view: ReservationsView) -> RenderableType:
+    """The reservations, one line each, in the time of their zones."""
+    table = columns("POOL", "PROJECT", ">SLOTS", "FROM", "TO", "STATE", leaves=("STATE",))
+    for found in view.reservations:
+        begins, ends = (zoned(from_iso(at), found.zone) for at in (found.begins, found.ends))
+        state = "in force" if found.in_force else "to come"
+        table.add_row(found.pool, found.project, str(found.slots), begins, ends, state)
+    return table if table.row_count else Text("no reservations")
+
+
+def reserved(pool: PoolView) -> list[str]:
+    """What is reserved now, and what comes next: `2 slots for team-a until 08:00 UTC, 2 Dec`."""
+    in_force = [found for found in pool.reserved if found.in_force]
+    to_come = [found for found in pool.reserved if not found.in_force][:1]
+    return [
+        f"{units(found.slots, 'slots')} for {found.project} {word} {found.moment}"
+        for word, every in (("until", in_force), ("from", to_come))
+        for found in every
+    ]
 
 
 def hours(now: HoursView, slots: int) -> str:
@@ -291,6 +316,8 @@ def setting(value: object) -> str:
             return _amounts(value) or "none"
         case dict():
             return ", ".join(f"{key} {setting(own)}" for key, own in value.items() if own) or "none"
+        case list() if any(isinstance(own, dict) for own in value):
+            return "; ".join(map(setting, value))
         case list():
             return " ".join(map(str, value)) or "none"
     return str(value)

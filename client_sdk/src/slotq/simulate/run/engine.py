@@ -18,7 +18,7 @@ from slotq.simulate.run.opening import (
     fate_of,
     opening_of,
     ranks,
-    with_hours,
+    with_runtime,
 )
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
@@ -106,7 +106,8 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
-        self._warm = SimulatedWarm(scenario.release_times(), self._agenda)
+        self.record = Record()
+        self._warm = SimulatedWarm(scenario.release_times(), self._agenda, self.record.warm)
         self._moment = opening.at
         self._spot = SimulatedSpot(self._courses, self._agenda)
         self._starts = SimulatedStarts(scenario.start_times(), self._agenda)
@@ -115,7 +116,6 @@ class _World:
         self._changes_of: Counter[str] = Counter()
         """How often each job has changed at this moment."""
         self._asks = scenario.asks()
-        self.record = Record()
 
     def run(self) -> Record:
         for job in self._opening.jobs:
@@ -212,7 +212,7 @@ class _World:
                 rights=self._rights,
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
-            job = with_hours(job, spec, pools)
+            job = with_runtime(job, spec, pools)
             job = with_warm_key(job, spec.role, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)

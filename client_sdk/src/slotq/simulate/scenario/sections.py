@@ -27,6 +27,7 @@ from slotq.simulate.scenario.fields import (
 from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
@@ -223,8 +224,17 @@ class PoolSpec(PoolSection):
             nodes=self.nodes.rules if self.nodes else None,
             windows=self.windows,
             plan_arn=self.plan_arn,
+            reservations=self._reserved,
             **{**settings, "count_foreign": True},
         )
+
+    @property
+    def _reserved(self) -> tuple[Reservation, ...]:
+        if not self.reservations:
+            return ()
+        from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+        return defined(self.name, self.reservations)
 
 
 class GroupSpec(Section):
@@ -308,8 +318,9 @@ class JobSpec(Section):
     interruptions: tuple[InterruptionSpec, ...] = ()
     """Those of its attempts in spot pools, in order."""
     max_runtime: Period | None = None
-    """Its MaxRuntimeInSeconds, which only decides where it fits into a pool's hours, and how long
-    it waits for spot instances. None: SageMaker's default."""
+    """Its MaxRuntimeInSeconds, which decides where it fits into a pool's hours, how long it waits
+    for spot instances, and whether it may pass a job that a pool drains for. None: SageMaker's
+    default, and no bound where pools drain."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""

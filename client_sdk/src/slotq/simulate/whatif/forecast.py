@@ -106,7 +106,7 @@ class _World:
         return frozenset(node.pool for node in self.snapshot.nodes if node.one_person)
 
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]:
-        return ()
+        return sorted(self.queue.changes, key=lambda change: change[0])
 
     def asks(self) -> Mapping[int | str, set[str]]:
         return {}

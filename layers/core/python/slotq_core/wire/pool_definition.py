@@ -20,9 +20,11 @@ from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
+from slotq_core.wire.capacity import traits
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
 
 MOST_POOLS = 500
@@ -77,7 +79,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 """The words for a `suspend_grace`, in seconds."""
 SETTINGS = (
     "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
-    "windows", "plan_arn",
+    "windows", "plan_arn", "reservations",
 )  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -151,7 +153,7 @@ def plan_clash(pool: Bought) -> PlanClash | None:
     return PlanClash("nodes", NO_PLAN_NODES) if pool.nodes is not None else None
 
 
-SPELLINGS = {"num_gpus": "gpus"}
+SPELLINGS = {"num_gpus": "gpus", "num_of_gpus": "gpus"}
 """The words of others, NVIDIA FLARE's, for what SlotQ knows by another name."""
 
 
@@ -205,9 +207,10 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     values |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
-        "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
+        "properties": _properties(name, wanted),
         "windows": _windows(name, wanted.get("windows")),
         "plan_arn": _plan(name, wanted),
+        "reservations": _reservations(name, wanted.get("reservations")),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
     pool = _with_nodes(pool, settings, before)
@@ -219,6 +222,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
     if differs := plan_clash(pool):
         raise InvalidRequest(f"pool '{name}': {differs.said}", field=differs.setting)
+    if pool.reservations:
+        _check_reservations(pool)
     if clash := warm_clash(pool):
         other = "nodes" if pool.nodes is not None else "capacity_kind"
         wrong = "keep_warm" if settings.get("keep_warm") is not None else other
@@ -247,6 +252,23 @@ def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
             value,
         )
     return str(value)
+
+
+def _reservations(pool: str, value: object) -> tuple[Reservation, ...]:
+    if not value:
+        return ()
+    from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+    return defined(pool, value)
+
+
+def _check_reservations(pool: Pool) -> None:
+    """Raises InvalidRequest for reservations that the pool cannot have."""
+    from slotq_core.wire.capacity.reservations import NO_NODES, check_fits
+
+    if pool.nodes is not None:
+        raise InvalidRequest(f"pool '{pool.name}': {NO_NODES}", field="reservations")
+    check_fits(pool.name, pool.reservations, pool.capacity.slots)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
@@ -310,7 +332,7 @@ def clashes(pools: Iterable[Described]) -> Iterator[Clash]:
     every = list(pools)
     resources = {name: pool.name for pool in every for name in pool.capacity}
     for pool in every:
-        for name in pool.properties:
+        for name in map(traits.base_name, pool.properties):
             if name in resources:
                 yield Clash(pool=pool.name, name=name, other=resources[name])
 
@@ -440,10 +462,6 @@ def sized(name: str, value: Any) -> Any:
     return value if amount is None else amount
 
 
-SIZE = r"^[0-9]{1,9}[KMGT](i|iB)?$"
-"""The pattern of a size."""
-
-
 def may_have(amount: Demand) -> bool:
     """Whether a pool may have this capacity."""
     slots, others = amount.slots, [n for name, n in amount.items() if name != "slots"]
@@ -460,12 +478,22 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         **{key: said_duration(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
-        "properties": dict(pool.properties),
+        "properties": traits.decoded(pool.properties),
         **{key: getattr(pool, key).value for key in CHOICES},
         "nodes": _nodes(pool),
         "windows": [*pool.windows],
         "plan_arn": pool.plan_arn,
+        "reservations": reservations_of(pool),
     }
+
+
+def reservations_of(pool: Pool) -> list[dict[str, Any]]:
+    """The setting `reservations`."""
+    if not pool.reservations:
+        return []
+    from slotq_core.wire.capacity.reservations import as_json  # Few pools have reservations.
+
+    return [as_json(reservation) for reservation in pool.reservations]
 
 
 def _nodes(pool: Pool) -> dict[str, Any] | None:
@@ -489,6 +517,53 @@ def _capacity(pool: str, wanted: Mapping[str, Any]) -> Demand:
 
 def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) -> Demand:
     """The amounts by name in one setting; none if it is missing."""
+    amounts = _by_name(pool, setting, wanted, names)
+    return Demand(
+        {
+            key: _whole(
+                pool, f"{setting}.{key}", sized(key, amount), names.least, MOST_OF_A_RESOURCE
+            )
+            for key, amount in amounts.items()
+        }
+    )
+
+
+def _properties(pool: str, wanted: Mapping[str, Any]) -> Demand:
+    """The properties by name: amounts, texts and booleans."""
+    values = _by_name(pool, "properties", wanted, _PROPERTY_NAMES)
+    read = {name: property_value(name, value) for name, value in values.items()}
+    for name, value in read.items():
+        if value is None:
+            given = _number(values[name])
+            raise _wrong(pool, f"properties.{name}", property_rule(name, given), given)
+    return Demand(traits.encoded({key: value for key, value in read.items() if value is not None}))
+
+
+NUMBERS = frozenset({*NAMES, MEMORY_PER_GPU, *SPELLINGS})
+"""Names of properties that are amounts."""
+
+
+def property_rule(name: str, value: object) -> str:
+    """What the value of a property must be; for a value that is meant as a number, a number."""
+    whole = f"a whole number from 1 to {MOST_OF_A_RESOURCE}"
+    if name in NUMBERS or traits.is_number(value):
+        return whole
+    return f"{whole}, {traits.RULE}, or true or false"
+
+
+def property_value(name: str, value: object) -> traits.Value | None:
+    """The amount, text or boolean of a property, of a pool or in a job's demand; None: it is none
+    of them, or out of bounds. An amount may be a text, or a size."""
+    amount = _number(sized(name, value))
+    if isinstance(amount, int) and not isinstance(amount, bool):
+        return amount if 1 <= amount <= MOST_OF_A_RESOURCE else None
+    return None if name in NUMBERS else traits.read(amount)
+
+
+def _by_name(
+    pool: str, setting: str, wanted: Mapping[str, Any], names: _Names
+) -> Mapping[str, Any]:
+    """The values by name in one setting, if the names are legal."""
     amounts = wanted.get(setting) or {}
     if not isinstance(amounts, Mapping):
         raise _wrong(pool, setting, f"amounts by name, e.g. {names.example}", amounts)
@@ -501,14 +576,7 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
                 "own"
             )
             raise _wrong(pool, setting, what, key)
-    return Demand(
-        {
-            key: _whole(
-                pool, f"{setting}.{key}", sized(key, amount), names.least, MOST_OF_A_RESOURCE
-            )
-            for key, amount in amounts.items()
-        }
-    )
+    return amounts
 
 
 def _word(pool: str, key: str, value: object) -> StrEnum:
@@ -551,9 +619,13 @@ def _switch(pool: str, key: str, value: object) -> bool:
     return value == "true"
 
 
+def _number(value: object) -> object:
+    """A number that is written as a text; any other value as it is."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
+
+
 def _whole(pool: str, key: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
-        value = int(value)
+    value = _number(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not low <= value <= high:  # type: ignore[operator]
         raise _wrong(pool, key, f"a whole number from {low} to {high}", value)

@@ -38,6 +38,7 @@ from slotq_core.wire.document.values import (
     Principal,
     Properties,
     Quota,
+    Reservations,
     SessionRole,
     SlotHours,
     UserLimits,
@@ -136,6 +137,8 @@ class PoolSection(Section):
     """The treatment of a preemptible job without checkpoints."""
     windows: Windows = ()
     """When the pool is open; empty: always."""
+    reservations: Reservations = ()
+    """Slots that are set aside for projects."""
     nodes: Annotated[
         NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None

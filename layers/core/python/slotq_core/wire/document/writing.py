@@ -43,7 +43,7 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
 from slotq_core.wire.nodes.node_rules import NodeShare
-from slotq_core.wire.pool_definition import AUTOMATIC, gpus_in
+from slotq_core.wire.pool_definition import AUTOMATIC, gpus_in, reservations_of
 
 Entry = dict[str, Any]
 
@@ -168,6 +168,7 @@ def pool_entry(pool: Pool) -> Entry:
         pool,
         capacity=_amount(_declared(pool)),
         nodes=_nodes(pool),
+        reservations=reservations_of(pool),
         min_runtime=protects,
     )
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
-from slotq_core.timestamps import iso, seconds
+from slotq_core.timestamps import iso, seconds, wall_clock
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
+from slotq_core.wire.capacity import traits
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
 
@@ -135,6 +137,18 @@ class NodeRulesView(BaseModel):
     """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
 
 
+class ReservationView(BaseModel):
+    """Slots of a pool that are set aside for one project."""
+
+    project: str
+    slots: int
+    begins: str
+    """In the time of its zone."""
+    ends: str
+    zone: str
+    """The time zone, as the IANA database names it."""
+
+
 class PoolSettingsView(BaseModel):
     """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
 
@@ -178,7 +192,7 @@ class PoolSettingsView(BaseModel):
     """Whether victims are chosen by their reported checkpoints."""
     resources: dict[str, int]
     """The pool's resources besides slots."""
-    properties: dict[str, int] = Field(default={})
+    properties: dict[str, traits.Value] = Field(default={})
     """Properties of the pool's slots. Jobs may require them, and do not use them up."""
     checkpoints: str = "warn"
     """The treatment of a preemptible training job without checkpoints: `warn`; `provide`: it is
@@ -189,6 +203,8 @@ class PoolSettingsView(BaseModel):
     """How the pool keeps nodes; None: every job takes whole instances."""
     windows: list[str] = Field(default=[])
     """When the pool is open; empty: always."""
+    reservations: list[ReservationView] = Field(default=[])
+    """Slots that are set aside for projects, the first to begin first."""
 
 
 class HoursView(BaseModel):
@@ -208,6 +224,22 @@ class HoursView(BaseModel):
     moment: str = ""
     """When slots come, or are gone for everybody, in the words of the pool's hours. Before they are
     gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
+
+
+class PoolReservationView(BaseModel):
+    """A reservation that has not ended."""
+
+    pool: str
+    project: str
+    slots: int
+    begins: str
+    ends: str
+    zone: str
+    """The time zone in which it was made."""
+    in_force: bool
+    """Whether it has begun."""
+    moment: str
+    """When it begins, or, once it is in force, ends, in the time of its zone."""
 
 
 class WarmSlotView(BaseModel):
@@ -242,6 +274,8 @@ class PoolView(BaseModel):
     health: PoolHealthView
     hours: HoursView | None = None
     """None: the pool is always open."""
+    reserved: list[PoolReservationView] = Field(default=[])
+    """The reservations that have not ended, the first to begin first."""
 
 
 class PoolsView(BaseModel):
@@ -253,9 +287,26 @@ class PoolsView(BaseModel):
     """What a change was accepted with, as sentences."""
 
 
+class ReservationsView(BaseModel):
+    """The reservations of a queue that have not ended."""
+
+    version: int = VERSION
+    revision: int = 0
+    reservations: list[PoolReservationView]
+
+
+def reservations_view(view: PoolsView, pool: str | None = None) -> ReservationsView:
+    """The reservations in the pools, or in this one."""
+    found = (
+        entry for found in view.pools if pool in {None, found.name} for entry in found.reserved
+    )
+    return ReservationsView(revision=view.revision, reservations=[*found])
+
+
 def pool_view(
     pool: Pool,
     *,
+    now: int,
     size: Demand,
     used: Demand,
     hours: SizeNow | None = None,
@@ -272,6 +323,23 @@ def pool_view(
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
         hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
+        reserved=[
+            _reservation_view(pool.name, reservation, now)
+            for reservation in pool.reservations
+            if reservation.ends > now
+        ],
+    )
+
+
+def _reservation_view(pool: str, reservation: Reservation, now: int) -> PoolReservationView:
+    begun = reservation.begins <= now
+    next_change = reservation.ends if begun else reservation.begins
+    return view_of(
+        reservation,
+        PoolReservationView,
+        pool=pool,
+        in_force=begun,
+        moment=wall_clock(next_change, reservation.zone),
     )
 
 
