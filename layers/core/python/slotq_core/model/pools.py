@@ -85,7 +85,7 @@ class PoolHealth:
     plan: PlanFacts | None = None
     """The pool's training plan as last read; None: the pool has none, or it was not read yet."""
     starts: tuple[int, ...] = ()
-    """How long the last starts took (ms), the latest last (`policy.lifecycle.start_times`)."""
+    """How long the last starts took (ms), the latest last (`policy.lifecycle.pool_health`)."""
     started_at: Moment | None = None
     """When the latest of them ended (ms)."""
 

@@ -2,8 +2,7 @@
 
 apply             a decision, applied to the jobs it names
 retry             a job whose attempt has ended
-pool_health       a pool after capacity errors: back-off and probe
-start_times       how long starts take in a pool
+pool_health       a pool after capacity errors: back-off and probe; how long starts take
 missing_rights    a pool, or a role in it, after a refused right
 start_attempts    scheduler settings: attempts to start, back-off, giving up
 stall             attempts that report nothing for too long
