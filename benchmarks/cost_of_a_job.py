@@ -309,11 +309,11 @@ def on_spot(customer: Customer) -> None:
         customer.account.clock.set(customer.account.clock.now() + MINUTE)
         passed = [*passed, {"Status": status, "StartTime": customer.account.clock.now()}]
         event = sample(EVENTS[1])
-        event["detail"].pop("Tags")
-        event["detail"] |= {"TrainingJobName": "job", "SecondaryStatus": status}
-        customer.send(
-            {**event, "detail": {**event["detail"], "SecondaryStatusTransitions": passed}}
-        )
+        detail = event["detail"]
+        detail.pop("Tags")
+        detail |= {"TrainingJobName": "job", "SecondaryStatus": status}
+        detail["SecondaryStatusTransitions"] = passed
+        customer.send(event)
     customer.deliver("job", EVENTS[2])
 
 

@@ -70,12 +70,12 @@ def held(folder: Path, *options: str, env: Mapping[str, str] | None = None) -> I
 
 
 @contextmanager
-def emulator(pool: str) -> Iterator[Endpoint]:
+def emulator(pool: str, *options: str) -> Iterator[Endpoint]:
     """An emulator with this pool for the context, to which the environment leads, as
     `slotq.demo.world.emulator` makes it."""
     with tempfile.TemporaryDirectory(prefix="slotq-tests-") as folder:
         home = Path(folder)
-        with held(home, "--pool", pool, "--pass-sigterm") as account:
+        with held(home, "--pool", pool, "--pass-sigterm", *options) as account:
             variables = settings(account.endpoint, home)
             with with_variables(variables, instead_of=("AWS_", "SLOTQ_")):
                 yield account.endpoint

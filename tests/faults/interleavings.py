@@ -34,7 +34,14 @@ from tests.faults.crashes import LEFTOVER
 from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
-from tests.faults.scenarios import NODES, RELEASE, hostile, no_create_is_refused
+from tests.faults.scenarios import (
+    NODES,
+    RELEASE,
+    hostile,
+    no_create_is_refused,
+    planned,
+    plans,
+)
 from tests.faults.world import TYPES, World, delivered, pool
 
 S = JobState
@@ -513,6 +520,25 @@ def ends(**states: Any) -> dict[str, frozenset[JobState]]:
         name: frozenset(each) if isinstance(each, (set, frozenset)) else frozenset({each})
         for name, each in states.items()
     }
+
+
+def a_plan(world: World) -> None:
+    """A job runs on a plan of two instances, which the queue has read."""
+    plans(0, (-3600, 90_000, 2)).act(world)
+    world.go(61)
+    world.submit("a")
+    world.go(3)
+
+
+def a_plan_that_has_broken(world: World) -> None:
+    """Then one of the instances breaks, which the next tick reads."""
+    a_plan(world)
+    plans(0, (-3600, 90_000, 2), unhealthy=1).act(world)
+
+
+def a_plan_that_is_gone(world: World) -> None:
+    a_plan(world)
+    plans(0).act(world)
 
 
 LONG = Work(runtime=9_000_000, stop=20_000)
@@ -1092,6 +1118,26 @@ ALONE: tuple[Case, ...] = (
         },
         bound=1,
         agents=AgentRules(),
+    ),
+    Case(
+        "a_tick_reads_a_plan_beside_two_passes",
+        a_plan_that_has_broken,
+        (A_TICK, a_submit_and_its_pass("b"), A_PASS),
+        ends(a=C, b=C),
+        pools=(planned(slots=2),),
+        work={name: Work(runtime=100_000) for name in "ab"},
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "two_ticks_find_a_plan_gone_beside_a_start",
+        a_plan_that_is_gone,
+        (A_TICK, A_TICK, a_submit_and_its_pass("b", pools="p,q")),
+        ends(a=C, b=C),
+        pools=(planned(slots=2), pool("q")),
+        work={name: Work(runtime=100_000) for name in "ab"},
+        bound=1,
+        leases=False,
     ),
     Case(
         "two_passes_release_for_a_start_beside_a_like_one",

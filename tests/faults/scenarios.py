@@ -18,17 +18,18 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.request_check import PlaneError
 from slotq.local.training.runner import WorkEnd
 from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.training_plans import TrainingPlan, Window
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.dynamodb.layout.table import CALLERS, LINES, YIELD_PREFIX, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
-from slotq_core.model.attempts import StopCause
+from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.callers import NO_LIMITS, Access, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.pools import NodeRules, Pool
+from slotq_core.model.pools import CapacityKind, NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
@@ -295,6 +296,50 @@ def reports(at: float, job: str) -> Step:
 def knobs(at: float, **values: Any) -> Step:
     """From then on SageMaker answers differently."""
     return Step(at, f"knobs {values}", lambda world: world.plane.knobs.turn(values))
+
+
+PLAN_ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
+
+
+def planned(**fields: Any) -> Pool:
+    """The pool p on the training plan of `plans`."""
+    return pool(capacity_kind=CapacityKind.PLAN, plan_arn=PLAN_ARN, **fields)
+
+
+def plans(at: float, *windows: tuple[float, float, int], unhealthy: int = 0) -> Step:
+    """The account's only training plan has these windows: begin and end, in seconds from the
+    start, and instances. Without any, there is no plan."""
+
+    def act(world: World) -> None:
+        world.plane.set_plans(
+            TrainingPlan(
+                name="june",
+                instance_type=TYPES["p"],
+                unhealthy=unhealthy,
+                windows=tuple(
+                    Window(
+                        begins=START + round(begins * 1000),
+                        ends=START + round(ends * 1000),
+                        instances=instances,
+                    )
+                    for begins, ends, instances in windows
+                ),
+            )
+            for _ in windows[:1]
+        )
+
+    return Step(at, f"plans {windows}", act)
+
+
+def attempts_of(job: str, *outcomes: tuple[str, AttemptOutcome]) -> Callable[[World], str]:
+    """The job's attempts were in these pools and ended so, if its submission got through."""
+
+    def look(world: World) -> str:
+        found = DynamoStore(world.dynamo, TABLE).jobs.with_attempts(job)
+        ran = tuple((it.pool, it.outcome) for it in found[1]) if found else outcomes
+        return "" if ran == outcomes else f"{job} has run as {ran}"
+
+    return look
 
 
 def hostile(name: str = "hostile", hyperparameters: int = 300, **settings: str) -> dict[str, Any]:

@@ -46,6 +46,8 @@ from tests.faults.scenarios import (
     one_started_before,
     one_training_job_of,
     plane,
+    planned,
+    plans,
     projects,
     reports,
     requeue,
@@ -107,6 +109,8 @@ FOR_EVER = {name: Work(runtime=None, stop=5_000) for name in "abc"}
 FAILS = Work(runtime=60_000, fails_after=30_000)
 
 ANOTHER_ROLE = "warm_instances_are_released_for_another_role"
+A_PLAN_ENDS = "a_plan_ends_and_its_jobs_go_on"
+SAGEMAKER_TAKES_A_PLAN = "sagemaker_takes_a_plan_before_the_queue_stops_its_job"
 
 STORIES: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
@@ -122,6 +126,35 @@ STORIES: tuple[Scenario, ...] = (
         done("a", "b"),
         pools=(pool(keep_warm=21_600_000, min_runtime=600_000),),
         knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 90.0},
+    ),
+    Scenario(
+        A_PLAN_ENDS,
+        (
+            plans(0, (-3600, 2100, 2)),
+            submit(70, "a", pools="p,q", checkpoints=SAVED),
+            submit(71, "b", pools="p,q", checkpoints=f"{SAVED}/b"),
+            submit(72, "fixed", pools="p,q", preemptible="false"),
+        ),
+        done("a", "b", "fixed"),
+        pools=(planned(slots=2, suspend_grace=60_000), pool("q")),
+        work={
+            "a": Work(runtime=400_000, stop=5_000, release=10_000),
+            "b": Work(runtime=200_000, stop=5_000),
+            "fixed": minutes(1),
+        },
+    ),
+    Scenario(
+        SAGEMAKER_TAKES_A_PLAN,
+        (
+            plans(0, (-3600, 1950, 1)),
+            submit(70, "a", pools="p,q", checkpoints=SAVED),
+            submit(80, "b", pools="p", checkpoints=f"{SAVED}/b"),
+            plans(200),
+            plans(300, (250, 9000, 1)),
+        ),
+        done("a", "b"),
+        pools=(planned(), pool("q")),
+        work={name: Work(runtime=120_000, stop=5_000) for name in "ab"},
     ),
     Scenario(
         "a_node_is_refused_once_and_never_reports",

@@ -9,14 +9,21 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import table_definition
+from slotq_core.model.attempts import AttemptOutcome
 from tests.faults import campaign, chaos, crashes, interleavings, node_mutants, nodes, warm_mutants
 from tests.faults.branches import tried
 from tests.faults.interleavings import CASES
 from tests.faults.lines.cases import CASES as CASES_OF_LINES
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import graces_end_in_time, no_create_is_refused
-from tests.faults.stories import ANOTHER_ROLE, SCENARIOS, STORIES
+from tests.faults.scenarios import attempts_of, graces_end_in_time, no_create_is_refused
+from tests.faults.stories import (
+    A_PLAN_ENDS,
+    ANOTHER_ROLE,
+    SAGEMAKER_TAKES_A_PLAN,
+    SCENARIOS,
+    STORIES,
+)
 
 
 def test_the_short_form_leaves_no_scenario_case_or_mutant_out():
@@ -75,6 +82,24 @@ def test_warm_instances_are_released_once_and_a_like_start_takes_none():
     scenario = next(each for each in SCENARIOS if each.name == ANOTHER_ROLE)
     _, world = crashes.count_calls(scenario)
     assert (world.watch.broken, no_create_is_refused(world)) == ([], "")
+
+
+GOES_ON = (("p", AttemptOutcome.EVICTED), ("q", AttemptOutcome.COMPLETED))
+STAYS = (("p", AttemptOutcome.COMPLETED),)
+
+
+@pytest.mark.parametrize(
+    ("name", "attempts"),
+    [
+        (A_PLAN_ENDS, {"a": GOES_ON, "b": STAYS, "fixed": GOES_ON[1:]}),
+        (SAGEMAKER_TAKES_A_PLAN, {"a": GOES_ON, "b": STAYS}),
+    ],
+)
+def test_a_job_goes_on_elsewhere_when_its_plan_ends(name, attempts):
+    scenario = next(each for each in SCENARIOS if each.name == name)
+    _, world = crashes.count_calls(scenario)
+    wrong = [attempts_of(job, *expected)(world) for job, expected in attempts.items()]
+    assert (world.watch.broken, [*filter(None, wrong)]) == ([], [])
 
 
 def test_what_guards_the_life_of_a_node_is_needed():

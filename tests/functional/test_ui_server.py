@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from slotq.configuration.settings import Config
 from slotq.errors import CannotReach, NoSuchJob, NotConfigured
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.gate import Gate, Kept
@@ -37,6 +38,8 @@ class Said:
 
 class Jobs(dict[str, JobView]):
     """What the client knows of the queue's jobs."""
+
+    config = Config()
 
     @property
     def service(self) -> Jobs:

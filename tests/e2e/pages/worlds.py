@@ -191,6 +191,9 @@ WORLDS: dict[str, World] = {
         ),
         then={"slotq pools show june": checks.says("june is active, 0 of 2 instances in use")},
     ),
+    "docs/use-what-you-have-bought.md": World(
+        then={"slotq pools show june": checks.says("june is active, 0 of 2 instances in use")},
+    ),
 }
 
 AWS = "it is about an AWS account"

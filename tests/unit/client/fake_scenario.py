@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import PoolHealth
 from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.contents import read
@@ -55,6 +57,7 @@ def job(name: str, *, running: int | None = None, **fields: Any) -> Job:
 def fake_scenario(*more: Job, **fields: Any) -> ScenarioView:
     """bert, vit and llama run; resnet and whisper wait. bert says that it ends in half an hour."""
     settings = read(fields.pop("document", DOCUMENT))
+    health = fields.pop("health", PoolHealth())
     jobs = (
         job("bert", running=2 * HOUR, priority=5),
         job("vit", running=HOUR, priority=5),
@@ -65,7 +68,7 @@ def fake_scenario(*more: Job, **fields: Any) -> ScenarioView:
     )
     queue = QueueSnapshot(
         at=AT,
-        pools=settings.pools,
+        pools=tuple(replace(pool, health=health) for pool in settings.pools),
         jobs=jobs,
         etas={"bert": 30 * MINUTE},
         limits=dict.fromkeys(("bert", "vit", "llama", "resnet", "whisper"), 6 * HOUR),

@@ -88,6 +88,22 @@ def test_a_wrong_option_is_refused(slotq, line):
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plans: {}", "a list at the key"),
+        ("plans: [{name: june}]", "has a name, an instance_type and windows"),
+        ("[", "not YAML"),
+    ],
+)
+def test_wrong_training_plans_start_no_emulator(slotq, tmp_path, text, said):
+    file = tmp_path / "plans.yaml"
+    file.write_text(text)
+    result = slotq("local", "start", "--plans", str(file))
+    assert result.exit_code == ExitCode.USAGE, result.output
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
     "turned",
     [
         {"start_seconds": -1},

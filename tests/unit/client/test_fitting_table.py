@@ -54,6 +54,7 @@ def test_the_least_important_columns_leave_first(width, heads):
         queue_table(JOBS),
         attempts_table([attempt(outcome="failed", message="out of memory in step 40")]),
         pools_table([pool_view("a-pool-with-a-name"), pool_view("eu", suspend_grace=60)]),
+        pools_table([pool_view("without-any-column-that-may-be-missing")]),
     ],
 )
 @pytest.mark.parametrize("width", [30, 40, 60, 80])
@@ -65,6 +66,20 @@ def test_no_table_loses_letters(table, width):
     assert "…" not in there.replace("--wide…", "")
     kept = {head for head in words if head.isupper() and head in there}
     assert kept
+
+
+@pytest.mark.parametrize(
+    ("cause", "ended", "said"),
+    [
+        ("evicted", "evicted", "evicted for june"),
+        ("closed", "evicted", "evicted, as june closed"),
+        ("closed", None, "stopping, as june closed"),
+        ("closed", "completed", "completed"),
+    ],
+)
+def test_a_history_says_for_whom_or_what_an_attempt_ended(cause, ended, said):
+    ran = attempt(outcome=ended, stop_cause=cause, stopped_for="june")
+    assert any(said in line for line in shown(attempts_table([ran]), 200))
 
 
 MANY = [running(name="r"), *(waiting(n, WHY, name=f"job-{n}") for n in range(300))]

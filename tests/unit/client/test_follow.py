@@ -94,6 +94,12 @@ def test_an_eviction_names_its_beneficiary():
     assert said[4] == "job1: completed after 2 attempts, evicted 1 time"
 
 
+def test_a_job_whose_pool_closes_names_the_pool():
+    stop = [attempt(1, stop_cause="closed", stopped_for="june", checkpoints="s3://b/saved")]
+    line = status_line(running(state="stopping", attempts=stop))
+    assert line.startswith("suspended because of the times of pool june: it is stopping")
+
+
 def test_an_eviction_between_two_polls_is_announced():
     again = running(2, evictions=1, attempts=[*EVICTED, attempt(2)])
     said, _, _ = followed(running(), again, ended(number=2, evictions=1))

@@ -50,6 +50,9 @@ def test_the_answer_is_that_of_the_terminal(own, slotq):
     for row, said in zip(answer["now"], words["now"], strict=True):
         assert row["job"] in printed
         assert said["after"] in printed
+    (cost,) = answer["words"]["costs"]
+    assert cost["before"] in printed and cost["after"] in printed
+    assert answer["words"]["prices"] in " ".join(printed.split())
     assert answer["diff"] == slotq("whatif", "--pool", "p5=4", "--diff").stdout
 
 

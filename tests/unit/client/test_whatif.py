@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.jobs import JobState
+from slotq_core.model.pools import PoolHealth
+from slotq_core.timestamps import from_iso
 from tests.least_request import least_request
 from tests.unit.client.fake_scenario import DOCUMENT, fake_scenario, job
 
+PLAN_ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
 PAGE = (Path(__file__).parents[3] / "docs" / "whatif.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
@@ -49,6 +53,7 @@ def test_each_line_of_the_page_runs(slotq, queue, tmp_path, monkeypatch, line):
     monkeypatch.chdir(tmp_path)
     request = least_request("mine", Tags=[{"Key": "slotq:project", "Value": "team-a"}])
     (tmp_path / "request.json").write_text(json.dumps(request))
+    (tmp_path / "prices.toml").write_text('[usd_per_hour]\n"ml.p5.48xlarge" = 40\n')
     result = slotq(*shlex.split(line)[1:])
     assert result.exit_code == 0, result.output
     assert result.stdout
@@ -70,6 +75,21 @@ def test_without_a_change_it_shows_what_comes_next(slotq, queue):
     assert "WITH IT" not in printed
 
 
+def test_what_it_costs_is_shown_by_pool_and_kind(slotq, whatif, tmp_path):
+    prices = tmp_path / "mine.toml"
+    prices.write_text('source = "a contract"\n[usd_per_hour]\n"ml.p5.48xlarge" = 40\n')
+    words = "--pool", "p5=5", "--hours", "1", "--prices", str(prices)
+    (row,) = whatif(*words)["costs"]
+    # bert ends after half an hour, and resnet takes its slot. With two slots more all five run.
+    assert (row["pool"], row["kind"]) == ("p5", "on_demand")
+    assert row["before"] == {"instance_hours": 3, "usd": 120, "saved_usd": 0}
+    assert row["after"] == {"instance_hours": 4.5, "usd": 180, "saved_usd": 0}
+    printed = slotq("whatif", *words).stdout
+    row_of = r"^p5 +on_demand +3\.0 h, 120\.00 USD +4\.5 h, 180\.00 USD$"
+    assert re.search(row_of, printed, re.MULTILINE)
+    assert "a contract" in printed
+
+
 def test_a_larger_pool_starts_who_waits(whatif):
     answer = whatif("--pool", "p5=5")
     assert now(answer) == {"resnet": ("waits", "starts"), "whisper": ("waits", "starts")}
@@ -77,6 +97,40 @@ def test_a_larger_pool_starts_who_waits(whatif):
     (entry,) = answer["configuration"]
     assert (entry["before"]["capacity"], entry["after"]["capacity"]) == (3, 5)
     assert answer["assumed"]["runtimes"] == {"eta": 1, "max_runtime": 4}
+
+
+def test_more_slots_for_a_time_go_again(whatif):
+    """The job that has them goes on; when another ends, its slot is not there for the next."""
+    answer = whatif("--more", "p5=1:15m", "--runtime", "3h")
+    assert now(answer) == {"whisper": ("waits", "starts")}
+    (entry,) = answer["configuration"]
+    assert (entry["before"]["capacity"], entry["after"]["capacity"]) == (3, 4)
+    gets = moments(whatif("--pool", "p5=4", "--runtime", "3h")).get(("resnet", "start"))
+    assert gets is None, "with another slot for good, it starts at 12:30 as it does without"
+    assert moments(answer)["resnet", "start"] == ("12:30", "12:32"), "it has to evict first"
+
+
+def plan_queue(**windows):
+    pool = DOCUMENT["pools"][0] | {"capacity_kind": "plan", "plan_arn": PLAN_ARN}
+    plan = PlanFacts(arn=PLAN_ARN, status=PlanStatus.ACTIVE, **windows)
+    document = DOCUMENT | {"pools": [pool]}
+    return fake_scenario(document=document, health=PoolHealth(plan=plan))
+
+
+def test_another_window_of_a_plan_ends_by_its_own_rules(whatif, queue):
+    """SageMaker takes the instances 30 minutes before its end."""
+    now_, hour = from_iso("2026-11-20T12:00:00Z"), 3_600_000
+    window = PlanWindow(begins=now_ - hour, ends=now_ + 100 * hour, slots=3)
+    queue.scenario = plan_queue(windows=(window,))
+    answer = whatif("--more", "p5=1:2h")
+    assert now(answer) == {"whisper": ("waits", "starts")}
+    assert moments(answer)["whisper", "evict"] == (None, "13:30")
+
+
+def test_a_plan_that_is_over_may_be_bought_again(whatif, queue):
+    queue.scenario = plan_queue()
+    answer = whatif("--more", "p5=5:3h")
+    assert now(answer) == {"resnet": ("waits", "starts"), "whisper": ("waits", "starts")}
 
 
 def test_a_larger_quota_takes_slots_back(whatif):
@@ -165,6 +219,12 @@ def test_a_request_that_asks_for_gpus_enters_as_it_would(whatif, tmp_path):
     [
         (["--pool", "p6=1"], "there is no pool 'p6'; the pools are p5"),
         (["--pool", "p5=x"], "p5=x: give a number of slots"),
+        (["--more", "p6=1:1h"], "there is no pool 'p6'"),
+        (["--more", "p5=1"], "p5=1: give slots and for how long, such as 2:1w"),
+        (["--more", "p5=0:1h"], "p5=0:1h: give slots and for how long, such as 2:1w"),
+        (["--more", "p5=1:0s"], "p5=1:0s: give slots and for how long, such as 2:1w"),
+        (["--more", "p5=1:1h", "--apply"], "--more only asks"),
+        (["--more", "p5=1:1h", "--diff"], "--more only asks"),
         (["--quota", "team-x=1"], "the projects are team-a, team-b"),
         (["--quota", "team-b=9"], "quota"),
         (["--quota", "team-b=2026-02-30"], "give slots, or a mapping"),

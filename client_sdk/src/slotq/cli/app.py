@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
@@ -163,6 +164,14 @@ json_option = _switch("json", "JSON instead of a table (docs/cli-output.schema.j
 """`--json`."""
 wide_option = _switch("wide", "All columns, however narrow the terminal is.")
 """`--wide`, for a command that shows a table."""
+
+prices_option = click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Your prices of instances.  [SLOTQ_PRICES, or config; else public prices]",
+)
+
 
 projects_option = click.option(
     "--project",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slotq.configuration.settings import Config, at_home
 from slotq.errors import NotConfigured
 from slotq_core.model.pools import CapacityKind
 
@@ -33,6 +34,10 @@ class InstancePrices:
     region: str = "not stated"
     source: str = "not stated"
 
+    @property
+    def in_words(self) -> str:
+        return f"prices of {self.as_of}, {self.region}: {self.source}"
+
     def of(self, instance_type: str, kind: str) -> float | None:
         """The price of an hour; None: not known."""
         own = self.of_kinds.get(kind, {}).get(instance_type)
@@ -54,6 +59,13 @@ def instance_prices(path: Path | None = None) -> InstancePrices:
     texts = {name: str(found.get(name, "not stated")) for name in _TEXTS}
     others = {kind: _prices(found[table]) for table, kind in _OF_KINDS.items() if table in found}
     return InstancePrices(usd_per_hour=_prices(found[_TABLE]), of_kinds=others, **texts)
+
+
+def prices_of(config: Config, file: Path | None = None) -> InstancePrices:
+    """The prices in the file, else those that the settings name, else public ones. Raises
+    NotConfigured."""
+    named = config.prices
+    return instance_prices(file or (at_home(named) if named else None))
 
 
 def _prices(table: Mapping[str, float]) -> dict[str, float]:

@@ -42,7 +42,12 @@ S = JobState
 
 _TIME_BOX = AttemptOutcome.MAX_RUNTIME.value
 
-_EVICTED = {"evicted": "evicted for", "yielded": "set aside for", "requeued": "given up by"}
+_EVICTED = {
+    "evicted": "evicted for",
+    "yielded": "set aside for",
+    "closed": "suspended because of the times of pool",
+    "requeued": "given up by",
+}
 """Wording for the end of an attempt whose job waits again, by the cause of the stop."""
 
 

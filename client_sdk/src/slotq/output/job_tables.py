@@ -168,6 +168,8 @@ def outcome(attempt: AttemptView) -> str:
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
     if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
         return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "closed" and how in {"evicted", "stopping"}:
+        return f"{how}, as {attempt.stopped_for} closed"
     if attempt.stop_cause == "requeued" and how in {"evicted", "stopping"}:
         return f"{how}, given up by {attempt.stopped_for}"
     if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from slotq.client import QueueClient
+from slotq.cost.instance_prices import prices_of
 from slotq.document.document_text import compared as compared_documents
 from slotq.document.document_text import diff_lines
 from slotq.document.yaml_file import NOT_YAML
@@ -93,6 +94,7 @@ class WhatIf:
             forecast(queue, hours=asked.hours, runtimes=Runtimes(every=every)),
             forecast(after, hours=asked.hours, runtimes=Runtimes(every=every)),
             touched=_touched(asked),
+            prices=prices_of(self._queue.config),
         )
         return {**view.model_dump(), "words": in_words(view), "diff": _diff(queue, after)}
 
@@ -174,6 +176,16 @@ def in_words(view: WhatIfView) -> dict[str, Any]:
             }
             for row in view.timeline
         ],
+        "costs": [
+            {
+                "pool": row.pool,
+                "kind": row.kind,
+                "before": answer.cost(row.before),
+                "after": answer.cost(row.after),
+            }
+            for row in answer.costs_and_total(view)
+        ],
+        "prices": view.prices,
         "partial": [*answer.partial(view)],
     }
 

@@ -207,6 +207,16 @@ function Answered({ answer, changes }: { answer: WholeAnswer; changes: boolean }
           )}
         </>
       )}
+      {words.costs.length > 0 && (
+        <>
+          <h2>What it costs</h2>
+          <Table
+            heads={changes ? ["Pool", "Kind", "Without the change", "With it"] : ["Pool", "Kind", "Instances"]}
+            rows={words.costs.map(({ pool, kind, before, after }) => (changes ? [pool, kind, before, after] : [pool, kind, after]))}
+          />
+          <p class="empty">{words.prices}</p>
+        </>
+      )}
     </>
   );
 }

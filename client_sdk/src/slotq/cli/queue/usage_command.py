@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.app import App, json_option, wide_option
+from slotq.cli.app import App, json_option, prices_option, wide_option
 from slotq.cli.words import MomentWord
-from slotq.configuration.settings import at_home
-from slotq.cost.instance_prices import InstancePrices, instance_prices
+from slotq.cost.instance_prices import InstancePrices, prices_of
 from slotq.output.timeline_text import timeline_text
 from slotq_core.usage.amounts import BY
 
@@ -53,12 +52,7 @@ slotq usage --from 2026-10-01 --to 2026-11-01 --by project,submitter --csv > oct
     metavar="FIELDS",
     help=f"What to group by, comma separated: {', '.join(BY)}.",
 )
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Your prices of instances.  [SLOTQ_PRICES, or config; else public prices]",
-)
+@prices_option
 @click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table, unrounded.")
 @wide_option
 @json_option
@@ -84,8 +78,7 @@ def usage(
     if as_csv and app.json:
         raise click.UsageError("--csv and --json exclude each other")
     client = app.client()
-    named = prices or (at_home(client.config.prices) if client.config.prices else None)
-    known = instance_prices(named)
+    known = prices_of(client.config, prices)
     with _progress(app, "reading what was used") as said:
         used = client.usage(start=start, end=end, by=by, said=said)
     view = usage_view(used, known)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, prices_option
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
@@ -15,6 +16,7 @@ from slotq.cli.whatif.wanted import (
     WantedChange,
     gpus,
     milliseconds,
+    more,
     moves,
     priorities,
     quotas,
@@ -78,6 +80,11 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
     "--pool", "pools", type=Pair(), multiple=True, metavar="POOL=SLOTS", help="A pool's size."
 )
 @click.option(
+    "--more", "more_", type=Pair(), multiple=True, metavar="POOL=SLOTS:TIME",
+    help="A pool has more slots for a time, such as p5=2:1w; in a pool of a training plan, as "
+    "another window of it.",
+)  # fmt: skip
+@click.option(
     "--quota", "quotas_", type=Pair(), multiple=True, metavar="PROJECT=SLOTS",
     help="A project's quota; by pool: PROJECT='{p5: 3}'.",
 )  # fmt: skip
@@ -122,6 +129,7 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 @click.option(
     "--hours", type=Amount(min=0, max=720), default=8.0, show_default=True, help="How far to look."
 )
+@prices_option
 @click.option(
     "--diff", is_flag=True,
     help="Print only the change of the configuration, as `slotq config diff` does.",
@@ -136,6 +144,7 @@ def whatif(
     app: App,
     *,
     pools: tuple[tuple[str, str], ...],
+    more_: tuple[tuple[str, str], ...],
     quotas_: tuple[tuple[str, str], ...],
     settings_: tuple[tuple[str, str], ...],
     priorities_: tuple[tuple[str, str], ...],
@@ -149,6 +158,7 @@ def whatif(
     added: tuple[str, ...],
     runtimes: tuple[str, ...],
     hours: float,
+    prices: Path | None,
     diff: bool,
     applies: bool,
     yes: bool,
@@ -159,11 +169,13 @@ def whatif(
     Nothing is changed without --apply. Without any change, it shows what the queue does next.
     docs/whatif.md says what it assumes.
     """
+    from slotq.cost.instance_prices import prices_of
     from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
 
     client, assumed = app.client(), _runtimes(runtimes)
     change = WhatIfChange(
         pools=sizes(pools),
+        more=more(more_),
         quotas=quotas(quotas_),
         settings=settings(settings_),
         priorities=priorities(priorities_),
@@ -186,6 +198,7 @@ def whatif(
             forecast(queue, hours=hours, runtimes=assumed),
             forecast(after, hours=hours, runtimes=assumed),
             touched=wanted.touched(queue),
+            prices=prices_of(client.config, prices),
         )
         from slotq.cli.whatif.tables import answer_tables
 
@@ -195,6 +208,8 @@ def whatif(
 
 
 def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
+    if wanted.change.more and (diff or applies):
+        raise click.UsageError("--more only asks: buy the slots, then change the pool")
     change = wanted.change
     if diff and not (change.pools or change.quotas or change.settings or change.nodes):
         raise click.UsageError(

@@ -32,6 +32,8 @@ def answer_tables(view: WhatIfView, *, changes: bool) -> RenderableType:
         parts += [Text(), _timeline(view)]
     elif changes:
         parts += [Text(), Text(answer.same(view))]
+    if view.costs:
+        parts += [Text(), _costs(view, changes=changes), Text(view.prices, style="dim")]
     parts += [Text(sentence, style="yellow") for sentence in answer.partial(view)]
     return Group(*parts)
 
@@ -58,6 +60,17 @@ def _timeline(view: WhatIfView) -> Table:
         sides = (answer.moment(side, begin) for side in (row.before, row.after))
         table.add_row(row.job, answer.EVENTS[row.event], *sides)
     _note_rest(table, len(view.timeline))
+    return table
+
+
+def _costs(view: WhatIfView, *, changes: bool) -> Table:
+    """What the instances cost."""
+    lasting = answer.lasting(from_iso(view.until) - from_iso(view.at))
+    heads = ("WITHOUT THE CHANGE", "WITH IT") if changes else (f"THE NEXT {lasting.upper()}",)
+    table = columns("POOL", "KIND", *heads)
+    for row in answer.costs_and_total(view):
+        cells = (answer.cost(side) for side in ((row.before,) if changes else ()) + (row.after,))
+        table.add_row(row.pool, row.kind, *cells)
     return table
 
 

@@ -16,7 +16,7 @@ from slotq_core.model.jobs import Workload
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
-    from slotq.simulate.whatif import ForecastInput, NewJob, WhatIfChange
+    from slotq.simulate.whatif import ForecastInput, MoreSlots, NewJob, WhatIfChange
     from slotq_core.wire.views.about import MeView
 
 _LONGEST = 10_000_000_000
@@ -31,6 +31,19 @@ def milliseconds(text: str) -> int:
 def sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
     """`p5=4`: pools with their slots."""
     return {name: _slots(name, text) for name, text in pairs}
+
+
+def more(pairs: Sequence[tuple[str, str]]) -> dict[str, MoreSlots]:
+    """`p5=2:1w`: pools with the slots that they have in addition, and for how long."""
+    from slotq.simulate.whatif import MoreSlots
+
+    found = {}
+    for name, text in pairs:
+        slots, colon, lasts = text.partition(":")
+        if not colon or not (milliseconds(lasts) and _slots(name, slots)):
+            raise click.UsageError(f"{name}={text}: give slots and for how long, such as 2:1w")
+        found[name] = MoreSlots(slots=_slots(name, slots), lasts=milliseconds(lasts))
+    return found
 
 
 def quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:

@@ -66,6 +66,16 @@ class Run:
     """The job's state after the attempt. `preempted`: an eviction ended the attempt."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptWarm:
+    """Instances that stayed warm. Times in the scenario's milliseconds."""
+
+    pool: str
+    slots: int
+    since: int
+    until: int
+
+
 @dataclass(kw_only=True, slots=True)
 class Record:
     """The history of one run."""
@@ -75,6 +85,8 @@ class Record:
     """The states of each job and their start times, in order."""
     runs: list[Run] = field(default_factory=list)
     """The attempts, in the order of their starts."""
+    warm: dict[str, KeptWarm] = field(default_factory=dict)
+    """Of a simulation: the instances that stayed warm, by the training job that left them."""
     asked: dict[tuple[int, str], Status] = field(default_factory=dict)
     """The reported status of a waiting job, by moment and name."""
     warned: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from slotq.simulate.run.agenda import Agenda, Due
+from slotq.simulate.run.record import KeptWarm
 from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
@@ -17,9 +18,12 @@ from slotq_core.policy.plan import Decision
 class SimulatedWarm:
     """The warm slots of a run, by training job."""
 
-    def __init__(self, release_times: Mapping[str, int], agenda: Agenda) -> None:
-        """`release_times`: how long it takes until released instances are gone (ms), by pool."""
-        self._release_times, self._agenda = release_times, agenda
+    def __init__(
+        self, release_times: Mapping[str, int], agenda: Agenda, record: dict[str, KeptWarm]
+    ) -> None:
+        """`release_times`: how long it takes until released instances are gone (ms), by pool.
+        `record` gets the time that instances were warm."""
+        self._release_times, self._agenda, self._record = release_times, agenda, record
         self._slots: dict[str, WarmSlot] = {}
 
     def all(self) -> tuple[WarmSlot, ...]:
@@ -39,6 +43,7 @@ class SimulatedWarm:
 
     def _keep(self, slot: WarmSlot) -> None:
         self._slots[slot.training_job] = slot
+        self._note(slot, slot.until)
         self._agenda.put(slot.until, Due.WARM, slot.training_job)
 
     def leave(self, job: Job, ended: Attempt) -> None:
@@ -51,9 +56,15 @@ class SimulatedWarm:
         for _, after in warm_steps(decision, now):
             if after.taken_by:
                 del self._slots[after.training_job]
+                self._note(after, now)
                 continue
             gone = min(after.until, now + self._release_times.get(after.pool, 0))
             self._keep(copied(after, until=gone, sent=True))
+
+    def _note(self, slot: WarmSlot, until: int) -> None:
+        self._record[slot.training_job] = KeptWarm(
+            pool=slot.pool, slots=slot.demand.slots, since=slot.since, until=until
+        )
 
     def go(self, training_job: str, now: int) -> None:
         """Let the instances go whose time is over."""

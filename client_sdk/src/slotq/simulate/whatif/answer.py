@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import BaseModel
@@ -62,6 +62,25 @@ class AssumedView(BaseModel):
     (by the caller), `max_runtime` (the request's limit), `default` (SageMaker's)."""
 
 
+class CostView(BaseModel):
+    """What jobs use of a pool within the time looked at."""
+
+    instance_hours: float
+    usd: float | None
+    """Null: no price is known."""
+    saved_usd: float | None
+    """How much more that costs on demand."""
+
+
+class CostRow(BaseModel):
+    pool: str
+    kind: str
+    """How the instances are bought (`capacity_kind`), or `warm`: they wait for the next job."""
+    before: CostView | None
+    """Null: no use without the change."""
+    after: CostView | None
+
+
 class WhatIfView(BaseModel):
     """The present queue, with a change and without."""
 
@@ -82,6 +101,10 @@ class WhatIfView(BaseModel):
     """How the time after that differs, the earliest first."""
     configuration: list[EntryChangeView]
     """The change of the configuration."""
+    costs: list[CostRow] = []
+    """What the instances cost until then."""
+    prices: str = ""
+    """The prices, in words."""
 
 
 NOTHING = "–"
@@ -141,6 +164,37 @@ def moment(of: MomentView | None, begin: int) -> str:
     ms = from_iso(of.at) - begin
     where = f" in {of.pool}" if of.pool else ""
     return f"{'now' if ms < 1000 else f'in {lasting(ms)}'}{where}"
+
+
+def cost(of: CostView | None) -> str:
+    """`12.5 h, 1,231.20 USD, 40.10 saved`."""
+    if of is None:
+        return NOTHING
+    usd = "" if of.usd is None else f", {of.usd:,.2f} USD"
+    saved = f", {of.saved_usd:,.2f} saved" if of.saved_usd else ""
+    return f"{of.instance_hours:,.1f} h{usd}{saved}"
+
+
+def costs_and_total(view: WhatIfView) -> list[CostRow]:
+    """The costs, and all of them together if there are several."""
+    if len(view.costs) < 2:
+        return view.costs
+    total = CostRow(
+        pool="total",
+        kind="",
+        before=_sum([row.before for row in view.costs if row.before]),
+        after=_sum([row.after for row in view.costs if row.after]),
+    )
+    return [*view.costs, total]
+
+
+def _sum(views: Sequence[CostView]) -> CostView:
+    usd = [view.usd for view in views if view.usd is not None]
+    return CostView(
+        instance_hours=sum(view.instance_hours for view in views),
+        usd=sum(usd) if usd else None,
+        saved_usd=sum(view.saved_usd or 0 for view in views),
+    )
 
 
 def same(view: WhatIfView) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.run.engine import with_gpus
+from slotq.simulate.scenario.sections import ChangeSpec
 from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq.simulate.whatif.named_settings import with_setting
 from slotq_core.admission.checkpoints import assured
@@ -25,9 +26,10 @@ from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, NoSuchProject, TooLate
+from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState, Submission, Workload
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.model.reasons.whole_instance import WholeInstance
 from slotq_core.model.sharing import Settings
 from slotq_core.model.users import AUTO, AUTO_VALUE
@@ -62,11 +64,22 @@ class NewJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MoreSlots:
+    """Slots that a pool has for a time in addition to its own."""
+
+    slots: int
+    lasts: int
+    """For how long, from now on (ms)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WhatIfChange:
     """All that is changed, at once and now."""
 
     pools: dict[str, int] = field(default_factory=dict)
     """Sizes in slots, by pool."""
+    more: dict[str, MoreSlots] = field(default_factory=dict)
+    """By pool. In a pool of a training plan they are another window of it."""
     quotas: dict[str, object] = field(default_factory=dict)
     """By project, as a project's entry in the configuration has it: slots, or a mapping."""
     priorities: dict[str, int | str] = field(default_factory=dict)
@@ -89,6 +102,8 @@ def changed(queue: ForecastInput, change: WhatIfChange) -> ForecastInput:
     """The queue after the change. Raises Refused: NoSuchJob, NoSuchPool, NoSuchProject, TooLate,
     InvalidRequest, Oversubscribed, and what a submission raises."""
     after = replace(queue, settings=_settings(queue, change))
+    for name, more in change.more.items():
+        after = _with_more(after, name, more)
     for name, priority in change.priorities.items():
         after = after.with_job(_prioritised(_found(after, name), priority, after))
     for name, pools in change.moves.items():
@@ -111,7 +126,7 @@ def changed(queue: ForecastInput, change: WhatIfChange) -> ForecastInput:
 def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
     settings = queue.settings
     known = {pool.name for pool in settings.pools}
-    named = (*change.pools, *change.nodes)
+    named = (*change.pools, *change.more, *change.nodes)
     if missing := next((name for name in named if name not in known), None):
         raise NoSuchPool(unknown("pool", missing, sorted(known)))
     settings = replace(settings, pools=tuple(_pool(pool, change) for pool in settings.pools))
@@ -133,12 +148,36 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
 
 def _pool(pool: Pool, change: WhatIfChange) -> Pool:
     wanted: dict[str, Any] = {}
-    if pool.name in change.pools:
-        wanted["slots"] = change.pools[pool.name]
+    if pool.name in {*change.pools, *change.more}:
+        more = change.more[pool.name].slots if pool.name in change.more else 0
+        wanted["slots"] = change.pools.get(pool.name, pool.capacity.slots) + more
     if pool.name in change.nodes:
         gpus = change.nodes[pool.name]
         wanted["nodes"] = {"gpus": gpus} if gpus else {}
     return following(pool, defined(pool.name, wanted, pool)) if wanted else pool
+
+
+def _with_more(queue: ForecastInput, name: str, more: MoreSlots) -> ForecastInput:
+    """The queue in which the slots that its pool has for a time go again. A training plan's go with
+    their window; other slots when the jobs that hold them end."""
+    (pool,) = (pool for pool in queue.pools if pool.name == name)
+    ends = queue.at + more.lasts
+    if pool.capacity_kind is CapacityKind.PLAN:
+        window = PlanWindow(begins=queue.at, ends=ends, slots=more.slots)
+        return queue.with_plan(name, _with_window(pool, window))
+    own = pool.capacity.slots - more.slots
+    left: dict[str, object] = {"capacity": own} if own else {"state": "paused"}
+    shrinks = (ends, name, ChangeSpec.model_validate({"at": ends / 1000, **left}))
+    return replace(queue, changes=(*queue.changes, shrinks))
+
+
+def _with_window(pool: Pool, window: PlanWindow) -> PlanFacts:
+    """What is known of the pool's plan, with another window."""
+    known = pool.health.plan
+    if known is None or not known.usable or known.arn != pool.plan_arn:
+        return PlanFacts(arn=pool.plan_arn, status=PlanStatus.ACTIVE, windows=(window,))
+    windows = sorted((*known.windows, window), key=lambda window: window.begins)
+    return replace(known, windows=tuple(windows))
 
 
 def named(queue: ForecastInput, name: str) -> list[Job]:

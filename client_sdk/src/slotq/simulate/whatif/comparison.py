@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from slotq.cost.instance_prices import InstancePrices, instance_prices
 from slotq.simulate.run.record import RecordedEvent as Happened
 from slotq.simulate.whatif.answer import (
     AssumedView,
@@ -15,6 +16,7 @@ from slotq.simulate.whatif.answer import (
     What,
     WhatIfView,
 )
+from slotq.simulate.whatif.costs import costs
 from slotq.simulate.whatif.forecast import STOP, Forecast
 from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, JobState
 from slotq_core.timestamps import iso, seconds
@@ -28,6 +30,7 @@ _KINDS: dict[str, Event] = {
     "start": "start",
     "evict": "evict",
     "yield": "evict",
+    "suspend": "evict",
     "complete": "complete",
     "fail": "fail",
     "cancel": "cancel",
@@ -38,10 +41,17 @@ _ORDER: tuple[What, ...] = (
 """The order of the jobs now, by what the change brings."""
 
 
-def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
+def compared(
+    before: Forecast,
+    after: Forecast,
+    *,
+    touched: Collection[str] = (),
+    prices: InstancePrices | None = None,
+) -> WhatIfView:
     """Compare the queue without a change and with it. `touched`: jobs that are always in the
-    answer."""
+    answer. `prices`: of instances; None: those that come with the client."""
     queue = before.queue
+    known = prices or instance_prices()
     changes = differences(queue.settings, after.queue.settings)
     return WhatIfView(
         at=iso(queue.at),
@@ -59,6 +69,8 @@ def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()
         now=sorted(_now(before, after, touched), key=_place),
         timeline=sorted(_timeline(before, after), key=_moment),
         configuration=[entry_change_view(change) for change in changes],
+        costs=costs(before, after, known),
+        prices=known.in_words,
     )
 
 

@@ -92,6 +92,10 @@ class _World:
     def stop_times(self) -> Mapping[str, int]:
         return {pool.name: STOP for pool in self.snapshot.pools}
 
+    def start_times(self) -> Mapping[str, int]:
+        """As the queue has learned them."""
+        return {pool.name: pool.health.start_time for pool in self.snapshot.pools}
+
     def release_times(self) -> Mapping[str, int]:
         return {pool.name: RELEASE for pool in self.snapshot.pools}
 
@@ -102,7 +106,7 @@ class _World:
         return frozenset(node.pool for node in self.snapshot.nodes if node.one_person)
 
     def changes(self) -> Iterable[tuple[int, str, ChangeSpec]]:
-        return ()
+        return sorted(self.queue.changes, key=lambda change: change[0])
 
     def asks(self) -> Mapping[int | str, set[str]]:
         return {}

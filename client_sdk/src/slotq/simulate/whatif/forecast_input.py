@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from slotq.simulate.scenario.sections import ChangeSpec
 from slotq_core.admission.instances.instance_contents import counting
+from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
@@ -55,6 +57,8 @@ class ForecastInput:
     """The longest that jobs may run in all (ms), by job."""
     withheld: frozenset[str]
     left_out: int
+    changes: tuple[tuple[int, str, ChangeSpec], ...] = ()
+    """Changes of pools that come later: when (ms), in which pool, and what."""
 
     @classmethod
     def of(cls, view: ScenarioView) -> ForecastInput:
@@ -101,6 +105,14 @@ class ForecastInput:
             else pool
             for pool in counted
         )
+
+    def with_plan(self, pool: str, plan: PlanFacts) -> ForecastInput:
+        """The snapshot in which this is known of the pool's training plan."""
+        known = tuple(
+            replace(other, health=replace(other.health, plan=plan)) if other.name == pool else other
+            for other in self.known
+        )
+        return replace(self, known=known)
 
     def snapshot(self) -> Snapshot:
         """What the next pass decides on."""

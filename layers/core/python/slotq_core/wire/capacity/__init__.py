@@ -2,4 +2,5 @@
 
 opening_hours  windows of days and times in a time zone
 plan_windows   the windows of a training plan
+reservations   slots for one project, from a time to another
 """

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import AUTO, Pool
 from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, Keys, Loc, faults_of, refuse, refused
@@ -48,6 +48,7 @@ from slotq_core.wire.document.sections import (
 )
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
+    AUTOMATIC,
     CHOICES,
     CLASS_NAME,
     DURATIONS,
@@ -257,6 +258,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         "nodes": _nodes(section.nodes) if section.nodes else None,
         "windows": [*section.windows],
         "plan_arn": section.plan_arn,
+        "reservations": [*section.reservations],
     }
 
 
@@ -264,7 +266,9 @@ def _nodes(section: NodesSection) -> dict[str, Any]:
     return {**section.model_dump(mode="json"), "keep": _whole_seconds("nodes.keep", section.keep)}
 
 
-def _whole_seconds(key: str, milliseconds: int | None) -> int | None:
+def _whole_seconds(key: str, milliseconds: int | None) -> int | str | None:
+    if milliseconds == AUTO:
+        return AUTOMATIC
     if milliseconds is not None and milliseconds % 1000:
         raise InvalidRequest("whole seconds are needed", field=key)
     return None if milliseconds is None else milliseconds // 1000
