@@ -67,7 +67,7 @@ class Backfill:
         drain = room.drain
         if drain is None or drain.gang or job.group in self._state.gangs or job.claim is not None:
             return False
-        if room.closing is not None or room.unavailable or room.rights.keeps_out(job):
+        if room.pool.is_timed or room.unavailable or room.rights.keeps_out(job):
             return False
         if room.waits_for_release(job) or not self._eligible.within_bounds(job, room):
             return False
@@ -82,7 +82,7 @@ class Backfill:
     def promise(self, room: PoolRoom) -> int | None:
         """By when (ms) the drained-for job has its slots, if nothing ahead of it takes them; None:
         that is not known. The last evictions for it may take as long as a stop."""
-        if room.drain is None or room.drain.gang or room.closing is not None:
+        if room.drain is None or room.drain.gang or room.pool.is_timed:
             return None
         expected = self._expected_by(room)
         named = expected.named and expected.at is not None
