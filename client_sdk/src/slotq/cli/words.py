@@ -12,7 +12,13 @@ import click
 from slotq.cli.app import App
 from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.timestamps import seconds_in
-from slotq_core.wire.pool_definition import AUTOMATIC, CLASS_NAME, LONGEST, read_amount
+from slotq_core.wire.pool_definition import (
+    AUTOMATIC,
+    CLASS_NAME,
+    LONGEST,
+    property_value,
+    read_amount,
+)
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
@@ -141,6 +147,21 @@ class NamedAmount(Word):
         if not name or number is None:
             self.fail(f"{value!r} is not NAME=AMOUNT, such as gpus=16", param, ctx)
         return name, number
+
+
+class NamedValue(NamedAmount):
+    """The same, or NAME=TEXT or NAME=true of a property that is no amount."""
+
+    name = "value"
+
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int | bool | str]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = str(value).partition("=")
+        read = property_value(name, text) if name else None
+        return super().convert(value, param, ctx) if read is None else (name, read)
 
 
 class Pair(Word):

@@ -18,7 +18,7 @@ from slotq.simulate.run.opening import (
     fate_of,
     opening_of,
     ranks,
-    with_hours,
+    with_runtime,
 )
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
@@ -212,7 +212,7 @@ class _World:
                 rights=self._rights,
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
-            job = with_hours(job, spec, pools)
+            job = with_runtime(job, spec, pools)
             job = with_warm_key(job, spec.role, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)

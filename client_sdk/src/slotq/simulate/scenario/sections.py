@@ -318,8 +318,9 @@ class JobSpec(Section):
     interruptions: tuple[InterruptionSpec, ...] = ()
     """Those of its attempts in spot pools, in order."""
     max_runtime: Period | None = None
-    """Its MaxRuntimeInSeconds, which only decides where it fits into a pool's hours, and how long
-    it waits for spot instances. None: SageMaker's default."""
+    """Its MaxRuntimeInSeconds, which decides where it fits into a pool's hours, how long it waits
+    for spot instances, and whether it may pass a job that a pool drains for. None: SageMaker's
+    default, and no bound where pools drain."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import Demand, Properties
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
@@ -67,6 +67,9 @@ No job has such a name."""
 GROUP_END = "group:"
 """The prefix of a group's name among a job's dependencies: `group:grid`. No job has such a name."""
 
+
+SHORTEST_ATTEMPT = 1_000
+"""How long an attempt may run at least (ms), whatever the ones before have left."""
 
 MAX_AFTER = 45
 """The most jobs and groups that one job may come after, of both kinds. The submission's transaction
@@ -182,10 +185,13 @@ class Job(JobSettings):
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
     request, rounded up (`admission.instances.nodes`); 0: not known."""
+    runtime_bound: Duration = 0
+    """The longest that all attempts of the job may run together (ms): `MaxRuntimeInSeconds` of its
+    request, if one of its pools drains for jobs (`admission.instances.runtimes`); 0: no bound."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""
-    requires: Demand = field(default_factory=Demand)
+    requires: Properties = field(default_factory=Demand)
     """The pool properties that the job asked for, and what it asked for of instances' contents that
     its pools do not count, by instance; of a job over several pools the most of each that a part
     asked for. `pools` holds only pools that had them at the submission."""
@@ -274,6 +280,11 @@ class Job(JobSettings):
     script reported last."""
     version: int = 0
     """Rises by one with each committed change."""
+
+    @property
+    def runtime_left(self) -> int | None:
+        """What earlier attempts have left of the job's maximum runtime (ms); None: no bound."""
+        return max(SHORTEST_ATTEMPT, self.runtime_bound - self.ran) if self.runtime_bound else None
 
     @property
     def evictable(self) -> bool:

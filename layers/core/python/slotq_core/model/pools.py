@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import Schedule, slots_at
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import Demand, Properties
 from slotq_core.timestamps import Duration, Moment
 
 if TYPE_CHECKING:  # `slotq ls` reads no plans.
@@ -215,7 +215,7 @@ class Pool:
     contents: tuple[str, ...] = ()
     """The resources in `capacity` that are counted from the instances' contents, not declared,
     because quotas name them (`admission.instance_contents`)."""
-    properties: Demand = field(default_factory=Demand)
+    properties: Properties = field(default_factory=Demand)
     """The declared properties of each slot, e.g. `nvlink`. A job may require a property; no job
     uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
@@ -379,6 +379,12 @@ class Pool:
     def is_timed(self) -> bool:
         """Whether the pool's size changes with time: it has hours, or a training plan."""
         return bool(self.windows) or self.capacity_kind is CapacityKind.PLAN
+
+    @property
+    def asks_how_long(self) -> bool:
+        """Whether it matters how long jobs may run: the pool's size changes, slots of it are
+        reserved, or it drains for jobs."""
+        return self.is_timed or bool(self.reservations) or self.reserve_after is not None
 
     @property
     def listens(self) -> bool:

@@ -271,7 +271,7 @@ def _on_its_instances(
         )
 
         admitted = with_gpus(admitted, submitted, request, pools)
-    if any(pool.is_timed or pool.reservations for pool in pools):
+    if any(pool.asks_how_long for pool in pools):
         from slotq_core.admission.instances.runtimes import with_longest  # Few pools have hours.
 
         admitted = with_longest(admitted, request, pools)

@@ -54,10 +54,10 @@ def coming(job: Job, room: PoolRoom) -> Reason:
     )
 
 
-def reserved(job: Job, room: PoolRoom) -> Reason:
-    """The reason of a job that the room drains for."""
+def reserved(job: Job, room: PoolRoom, at_latest: int | None) -> Reason:
+    """The reason of a job that the room drains for. `at_latest`: by when the job has its slots."""
     held_back = room.drain.held_back if room.drain else ""
-    return reasons.Reserved(**_numbers(job, room), project=held_back)
+    return reasons.Reserved(**_numbers(job, room), project=held_back, at_latest=at_latest)
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:

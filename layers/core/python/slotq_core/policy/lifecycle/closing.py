@@ -25,19 +25,15 @@ from slotq_core.model.capacity.schedule import (
     slots_left_at,
 )
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import LONGEST, Pool
+from slotq_core.model.pools import Pool
 from slotq_core.model.reasons import EndsTooLate, PoolNotYetOpen, Reason
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.runtimes import may_run_for
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import Close, DropClaim
 
 if TYPE_CHECKING:
     from slotq_core.policy.lifecycle.reservations import Clash
-
-
-def may_run_for(job: Job) -> int:
-    """The longest (ms) that an attempt of the job may run, as far as is known."""
-    return job.longest_attempt or LONGEST
 
 
 def loses(job: Job) -> bool:

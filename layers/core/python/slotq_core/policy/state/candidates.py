@@ -299,9 +299,7 @@ def is_settled(job: Job) -> bool:
 
 def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
     """Whether a `min_runtime` will protect a job that only this plan has started."""
-    if job.attempt is not None:
-        return False
-    return _protection(job, pool, project_min) > 0 or pool.auto_protection > 0
+    return job.attempt is None and longest_protection(job, pool, project_min) > 0
 
 
 def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
@@ -313,7 +311,7 @@ def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
     """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
     does not run now, or no `min_runtime` applies."""
-    length, attempt = max(0, _protection(job, pool, project_min)), job.attempt
+    length, attempt = _protection(job, pool, project_min), job.attempt
     auto = pool.auto_protection if attempt is not None and not attempt.node else 0
     if attempt is None or not (length or auto):
         return False, None
@@ -366,6 +364,11 @@ def _lately(job: Job, now: int) -> int:
     return sum(now - at < _LATELY for at in job.evicted_at)
 
 
+def longest_protection(job: Job, pool: Pool, project_min: int) -> int:
+    """How long (ms) each start of the job is protected in the pool at most."""
+    return max(_protection(job, pool, project_min), pool.auto_protection)
+
+
 def _protection(job: Job, pool: Pool, project_min: int) -> int:
-    """How long the job is protected in the pool from its start (ms)."""
-    return max(pool.min_runtime, project_min, min(job.min_runtime, pool.max_min_runtime))
+    """How long (ms) the settings protect the job in the pool from its start."""
+    return max(0, pool.min_runtime, project_min, min(job.min_runtime, pool.max_min_runtime))

@@ -55,6 +55,16 @@ class Eligibility:
             return closing.keeps_out([*gang.active, job], job.demand.slots)
         return closing.keeps_out(gang.waiting, gang.least_in(room.pool.name, job).demand.slots)
 
+    def drain_is_outdated(self, room: PoolRoom) -> bool:
+        """Whether the room drains for a job that may not start there any more: a limit keeps it
+        back, or its quota does."""
+        if room.drain is None:
+            return False
+        job = self._state.waiting[room.drain.job]
+        if self._state.concurrency.keeps_back(job):
+            return True
+        return not self.within_bounds(job, room)
+
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
         gang = self._gang_to_start(job)

@@ -61,6 +61,10 @@ class RunningJobs:
             for job in jobs.safe.values()
         }
 
+    def minimum(self, project: str) -> int:
+        """The `min_runtime` of the project (ms)."""
+        return self._minima.get(project, 0)
+
     def add(self, job: Job, pool: str) -> None:
         """Add a job that this plan gives slots in the pool."""
         self._journal.record(self._remove, job, pool)
