@@ -10,6 +10,8 @@ from typing import Any
 
 from benchmarks import (
     cold_start,
+    drain_trace,
+    evictions,
     inputs,
     memory,
     node_trace,
@@ -94,8 +96,10 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
         parts["emulator"] = emulator.measure
+        parts["evictions"] = evictions.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
+        parts["drains in a trace"] = lambda: drain_trace.measure(options.trace)
         parts["nodes in a trace"] = lambda: node_trace.measure(options.trace)
     return parts
 

@@ -219,6 +219,17 @@ def _trace(versions: Versions) -> Rows:
     yield from _by_way(versions, "trace", names)
 
 
+def _drain_trace(versions: Versions) -> Rows:
+    names = {
+        "idle": "idle while it drains",
+        "drained_slot_hours": "slot-hours while it drains",
+        "utilisation": "utilisation",
+        "wait_mean_hours": "mean wait (h)",
+        "wait_p95_hours": "p95 wait (h)",
+    }
+    yield from _by_way(versions, "drains in a trace", names)
+
+
 def _node_trace(versions: Versions) -> Rows:
     names = {
         "machines": "machines",
@@ -232,6 +243,21 @@ def _node_trace(versions: Versions) -> Rows:
         "stopped_gpu_hours": "GPU-hours stopped",
     }
     yield from _by_way(versions, "nodes in a trace", names)
+
+
+def _evictions(versions: Versions) -> Rows:
+    names = {
+        "useful": "useful slot-time",
+        "starts": "starts",
+        "evictions": "evictions",
+        "starting_percent": "while starting (%)",
+        "soon_percent": "within 3 min of running (%)",
+        "most_in_an_hour": "most of one job in an hour",
+        "wait_2_p95_hours": "p95 wait, priority 2 (h)",
+        "wait_1_p95_hours": "priority 1 (h)",
+        "wait_0_p95_hours": "priority 0 (h)",
+    }
+    yield from _by_way(versions, "evictions", names)
 
 
 def _by_way(versions: Versions, part: str, names: Mapping[str, str]) -> Rows:
@@ -308,7 +334,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "plans": ("plans", _plans),
     "start": ("cold start", _start),
     "trace": ("trace", _trace),
+    "drains in a trace": ("drains in a trace", _drain_trace),
     "nodes in a trace": ("nodes in a trace", _node_trace),
+    "evictions": ("evictions", _evictions),
     "limits": ("limits", _limits),
     "rates": ("limits", _rates),
     "sizes": ("limits", _sizes),

@@ -41,6 +41,7 @@ SUBJECTS = {
     "pools": "Pools: capacity, health, resources",
     "hours": "Hours: pools that are not always open",
     "plans": "Training plans: pools with windows that are bought",
+    "reservations": "Reservations: slots for one project, for a time",
     "spot": "Spot pools: interruptions, and spot that never comes",
     "warm": "Warm instances: matches, and releases for others",
     "projects": "Projects and departments: shares and reclaim",

@@ -15,6 +15,7 @@ from traceback import format_exc
 
 from tests.contract import dynamodb_local
 from tests.faults import (
+    backfill_mutants,
     chaos,
     crashes,
     hours_mutants,
@@ -23,6 +24,8 @@ from tests.faults import (
     node_mutants,
     nodes,
     plan_mutants,
+    reservation_mutants,
+    start_mutants,
     warm_mutants,
     world,
 )
@@ -45,6 +48,9 @@ MUTANTS = (
     *node_mutants.MUTANTS,
     *hours_mutants.MUTANTS,
     *plan_mutants.MUTANTS,
+    *reservation_mutants.MUTANTS,
+    *backfill_mutants.MUTANTS,
+    *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

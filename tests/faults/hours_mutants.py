@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from slotq.errors import EndlessDecisions
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences
 from slotq_core.policy.lifecycle import closing
@@ -20,7 +21,7 @@ from tests.faults.mutants import Hunt, Mutant
 from tests.faults.promises import Broken
 
 HOURS = "a pool's hours cut nothing off that must not be interrupted"
-_WORLDS = Path(__file__).parents[1] / "scenarios" / "hours"
+WORLDS = Path(__file__).parents[1] / "scenarios"
 
 
 @dataclass
@@ -35,13 +36,16 @@ class Played:
     watch: _Watch = field(default_factory=_Watch)
 
 
-def world(name: str) -> Hunt:
+def world(name: str, folder: str = "hours", promise: str = HOURS) -> Hunt:
     """The scenario of that name, with each expectation that does not hold."""
 
     def hunt() -> Iterator[Played]:
-        scenario = load(_WORLDS / f"{name}.yaml")
-        found = differences(scenario, simulate(scenario))
-        yield Played(_Watch([Broken(HOURS, str(difference)) for difference in found]))
+        scenario = load(WORLDS / folder / f"{name}.yaml")
+        try:
+            found = [str(fault) for fault in differences(scenario, simulate(scenario))]
+        except EndlessDecisions as error:
+            found = [str(error)]
+        yield Played(_Watch([Broken(promise, fault) for fault in found]))
 
     return hunt
 

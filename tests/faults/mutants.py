@@ -49,6 +49,7 @@ from slotq_core.operations.amend import ChangedJob
 from slotq_core.operations.attempts import attempt_changes, observing, pool_lessons
 from slotq_core.operations.attempts.attempt_changes import AttemptChanges
 from slotq_core.operations.attempts.observing import Observing
+from slotq_core.operations.attempts.pool_lessons import KnownHealth
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import batches, groups
@@ -275,9 +276,9 @@ def _changes_share_their_fate() -> AbstractContextManager[Any]:
     """Where a transaction of several attempts' changes is refused, none of them is tried alone."""
     right = AttemptChanges._together
 
-    def wrong(self: AttemptChanges, ready: Any) -> Iterator[Any]:
+    def wrong(self: AttemptChanges, ready: Any, known: KnownHealth) -> Iterator[Any]:
         if len(ready) == 1:
-            yield from right(self, ready)
+            yield from right(self, ready, known)
             return
         try:
             jobs = self._store.decisions.commit([this.change for this in ready])
@@ -285,7 +286,7 @@ def _changes_share_their_fate() -> AbstractContextManager[Any]:
             yield from ((this.number, error) for this in ready)
         else:
             for this, after in zip(ready, jobs, strict=True):
-                yield this.number, self._changed([(this.wanted, this.change, after)])[0]
+                yield this.number, self._changed([(this.wanted, this.change, after)], known)[0]
 
     return patch.object(AttemptChanges, "_together", wrong)
 

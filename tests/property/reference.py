@@ -191,7 +191,7 @@ class _Walk:
         self.world = world
         self.held_free = dict.fromkeys(world.pools, 0)
         self.held_coming = dict.fromkeys(world.pools, 0)
-        self.drains: set[str] = set()
+        self.drains: dict[str, Job] = {}
         self.walked: set[str] = set()
         self.blocked: set[tuple[object, ...]] = set()
 
@@ -215,7 +215,53 @@ class _Walk:
         mine = [p for p in mine if not self.world.unavailable(p) or claimed == p.name]
         pools = [p for p in mine if p.name not in self.drains or claimed == p.name]
         self.walked.add(job.name)
-        return self.starts(job, pools) or self.waits_or_evicts(job, pools, line)
+        passed = [] if claimed else [p for p in mine if self.lets_pass(job, p)]
+        if self.starts(job, pools) or self.starts(job, passed):
+            return True
+        return self.waits_or_evicts(job, pools, line)
+
+    def lets_pass(self, job: Job, pool: Pool) -> bool:
+        """Whether the job cannot delay the one that the pool drains for. No job of these worlds
+        has a bound. So it takes what is left over when the other may evict all that it ever may,
+        or may be evicted for the other, and is never protected."""
+        if pool.name not in self.drains:
+            return False
+        ahead = self.drains[pool.name]
+        at, left_over = self.expected(ahead, pool)
+        if at is not None and size(job) <= left_over:
+            return True
+        span = max(pool.min_runtime, min(job.min_runtime, pool.max_min_runtime))
+        starts = max(1_200_000, 600_000 + span)
+        soon = span > 0 if at is None else at < self.world.now + starts
+        return not soon and entitled(ahead, job)
+
+    def expected(self, job: Job, pool: Pool) -> tuple[int | None, int]:
+        """When the job fits at the latest, and what it leaves over; None: not known."""
+        now, ends = self.world.now, list[tuple[int, int]]()
+        left = self.left(job, pool)
+        for other in self.world.stopping.values():
+            if self.world.where[other.name] == pool.name:
+                left -= size(other)
+                stop = other.attempt.stop if other.attempt else None
+                if stop is not None and (stop.grace_until or stop.at) + 300_000 >= now:
+                    ends.append(((stop.grace_until or stop.at) + 300_000, size(other)))
+        for other in self.world.running.values():
+            if self.world.where[other.name] == pool.name and entitled(job, other):
+                ends.append((self.protected_until(other, pool), size(other)))
+        for at in sorted({now, *(end for end, _ in ends)}):
+            then = left + sum(amount for end, amount in ends if end <= at)
+            if size(job) <= then:
+                return at, then - size(job)
+        return None, 0
+
+    def protected_until(self, job: Job, pool: Pool) -> int:
+        span = max(pool.min_runtime, min(job.min_runtime, pool.max_min_runtime))
+        begun = job.attempt.running_since if job.attempt else None
+        if not span or (begun is not None and begun + span <= self.world.now):
+            return self.world.now
+        if begun is not None:
+            return begun + span
+        return (job.attempt.admitted_at if job.attempt else self.world.now) + 600_000 + span
 
     def starts(self, job: Job, pools: list[Pool]) -> bool:
         for pool in pools:
@@ -292,5 +338,6 @@ class _Walk:
             and self.world.now - job.entry_time >= pool.reserve_after
         ]
         if due:
-            best = min(due, key=lambda p: max(0, size(job) - self.left(job, p)))
-            self.drains.add(best.name)
+            fits = {pool.name: self.expected(job, pool)[0] or 1 << 62 for pool in due}
+            best = min(due, key=lambda p: (fits[p.name], max(0, size(job) - self.left(job, p))))
+            self.drains[best.name] = job

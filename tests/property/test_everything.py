@@ -81,8 +81,9 @@ def _pool(draw: st.DrawFn, name: str) -> dict:
         "name": name,
         "capacity": draw(st.integers(2, 5)),
         "stop_seconds": draw(st.sampled_from([0, 3])),
+        "start_seconds": draw(st.sampled_from([0, 0, 4, 12])),
         "reserve_after": draw(st.sampled_from([None, None, 0, 40])),
-        "min_runtime": draw(st.sampled_from([0, 0, 25])),
+        "min_runtime": draw(st.sampled_from([0, 0, 25, "auto"])),
         "time_slice": draw(st.sampled_from([None, None, 30])),
         "consolidate": draw(st.booleans()),
     }

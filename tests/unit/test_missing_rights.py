@@ -217,7 +217,9 @@ def test_missing_rights_survive_storing():
         )
     )
     assert health_of(write(health)) == health
-    shown = pool_view(replace(pool(), health=health), size=pool().capacity, used=pool().capacity)
+    shown = pool_view(
+        replace(pool(), health=health), now=0, size=pool().capacity, used=pool().capacity
+    )
     assert [each.role for each in shown.health.missing_rights] == ["", TYPO]
 
 

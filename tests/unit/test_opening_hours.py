@@ -307,7 +307,7 @@ def test_people_see_when_a_pool_opens_and_closes() -> None:
     for moment in ("2026-09-21T14:14", "2026-09-21T15:30", "2026-09-21T18:30"):
         queue.clock.set(at(moment))
         (found,) = queue.manager.overview.pools()
-        view = pool_view(found.pool, size=found.size, used=found.used, hours=found.hours)
+        view = pool_view(found.pool, now=0, size=found.size, used=found.used, hours=found.hours)
         said.append((view.size["slots"], health(view)))
     assert said == [
         (1, "open until 17:00 Europe/Berlin, 21 Sep"),

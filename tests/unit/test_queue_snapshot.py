@@ -135,6 +135,7 @@ JOB = Job(
     gpus=25,
     tenant="a1b2",
     longest_attempt=60_000,
+    runtime_bound=70_000,
     warm_key="0123456789ab",
     keep_alive=60_000,
     project="team",

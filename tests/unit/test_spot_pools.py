@@ -450,7 +450,7 @@ def test_news_that_come_late_or_twice_change_nothing():
 
 def test_the_table_of_pools_says_which_are_spot():
     def shown(of: Pool) -> str:
-        return instances(pool_view(of, size=of.capacity, used=of.capacity))
+        return instances(pool_view(of, now=0, size=of.capacity, used=of.capacity))
 
     assert shown(spot()) == "ml.m5.large (spot)"
     assert shown(pool()) == "ml.m5.large"

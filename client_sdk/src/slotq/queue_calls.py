@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slotq.cost.used import Used
-from slotq.errors import ExaminedLately, Outdated
+from slotq.errors import ExaminedLately, InvalidRequest, NoSuchPool, Outdated
 from slotq.jobs.rendering import PoolList
 from slotq.transport.connection import ConnectedCalls, below, stated
+from slotq_core.spelling import unknown
+from slotq_core.timestamps import from_iso, zoned
 from slotq_core.usage.amounts import Totals, merge
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
@@ -23,7 +25,12 @@ from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MeView
 from slotq_core.wire.views.nodes import NodesView, NodeView
-from slotq_core.wire.views.pools import PoolsView, PoolView
+from slotq_core.wire.views.pools import (
+    PoolReservationView,
+    PoolsView,
+    PoolView,
+    reservations_view,
+)
 from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView, UsagePageView, totals_in
 
 
@@ -62,6 +69,81 @@ class PoolCalls(ConnectedCalls):
         InvalidRequest for the last pool."""
         query = stated({}, revision) or None
         return self._read(PoolsView, "DELETE", below("/pools", name), query=query)
+
+    def reservations(self) -> list[PoolReservationView]:
+        """The reservations of all pools that have not ended."""
+        return reservations_view(self.view()).reservations
+
+    def reserve(
+        self,
+        project: str,
+        slots: int,
+        begins: str | datetime,
+        ends: str | datetime,
+        *,
+        pool: str | None = None,
+    ) -> PoolsView:
+        """Set slots of a pool aside for a project. `pool` may be left out if there is one only.
+        Times name a zone: `2026-12-01 20:00 Europe/Berlin`, or ISO 8601 with an offset.
+
+        Raises InvalidRequest (such as more than the pool has), NoSuchPool, NoSuchProject and
+        Outdated (somebody else has changed the configuration meanwhile).
+        """
+        view = self.view()
+        found = _chosen(view, pool)
+        added = {"project": project, "slots": slots, "begins": _text(begins), "ends": _text(ends)}
+        present = [entry.model_dump() for entry in found.settings.reservations]
+        settings = {"reservations": [*present, added]}
+        return self.set(found.name, settings, revision=view.revision)
+
+    def cancel_reservation(
+        self, project: str, begins: str | datetime | None = None, *, pool: str | None = None
+    ) -> PoolsView:
+        """Cancel the reservation of the project that begins at that time; without a time its only
+        one in the pool. Raises InvalidRequest, NoSuchPool and Outdated."""
+        view = self.view()
+        found = _chosen(view, pool)
+        name = found.name
+        theirs = [entry for entry in found.reserved if entry.project == project]
+        at = None if begins is None else _text(begins)
+        gone = [entry for entry in theirs if at is None or _begins_at(entry, at)]
+        if len(gone) != 1:
+            begin = ", ".join(zoned(from_iso(entry.begins), entry.zone) for entry in theirs)
+            what = f"those of project '{project}' begin at {begin}" if begin else "it has none"
+            raise InvalidRequest(
+                f"pool '{name}': say which reservation of project '{project}' to cancel: {what}",
+                field="reservations",
+            )
+        kept = [entry for entry in found.reserved if entry is not gone[0]]
+        fields = {"project", "slots", "begins", "ends", "zone"}
+        settings = {"reservations": [entry.model_dump(include=fields) for entry in kept]}
+        return self.set(name, settings, revision=view.revision)
+
+
+def _chosen(view: PoolsView, name: str | None) -> PoolView:
+    """The pool of that name; without a name the only one. Raises NoSuchPool and InvalidRequest."""
+    names = [pool.name for pool in view.pools]
+    if name is None and len(names) != 1:
+        raise InvalidRequest(f"say which pool: {', '.join(names)}", field="pool")
+    found = next((pool for pool in view.pools if name in {None, pool.name}), None)
+    if found is None:
+        raise NoSuchPool(unknown("pool", name or "", names), field="pool")
+    return found
+
+
+def _text(moment: str | datetime) -> str:
+    return moment if isinstance(moment, str) else moment.isoformat()
+
+
+def _begins_at(entry: PoolReservationView, text: str) -> bool:
+    """Whether the reservation begins at that time. Raises InvalidRequest for another text."""
+    from slotq_core.wire.capacity.reservations import moment
+
+    try:
+        at, _ = moment(text, entry.zone)
+    except ValueError as error:
+        raise InvalidRequest(str(error), field="begins") from None
+    return at == from_iso(entry.begins)
 
 
 class ProjectCalls(ConnectedCalls):

@@ -147,7 +147,7 @@ def pool_view(
     pool = replace(defined(name, wanted), foreign=Demand(slots=foreign))
     pool = replace(pool, health=PoolHealth(**(health or {})))
     in_use = Demand(slots=used if like is None else like.used["slots"])
-    return views.pool_view(pool, size=pool.size(0), used=in_use)
+    return views.pool_view(pool, now=0, size=pool.size(0), used=in_use)
 
 
 def attempt(number: int = 1, **fields: Any) -> AttemptView:

@@ -54,6 +54,7 @@ def test_the_least_important_columns_leave_first(width, heads):
         queue_table(JOBS),
         attempts_table([attempt(outcome="failed", message="out of memory in step 40")]),
         pools_table([pool_view("a-pool-with-a-name"), pool_view("eu", suspend_grace=60)]),
+        pools_table([pool_view("without-any-column-that-may-be-missing")]),
     ],
 )
 @pytest.mark.parametrize("width", [30, 40, 60, 80])

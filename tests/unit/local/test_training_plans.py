@@ -175,6 +175,17 @@ def test_a_job_waits_for_the_beginning_of_its_plan() -> None:
     assert world.status() == "InProgress/Training"
 
 
+def test_a_job_does_not_wait_for_ever_for_a_plan_that_is_over() -> None:
+    world = PlanWorld(windows=windows((0, HOUR, 1)))
+    world.until(LAST_PART)
+    world.create(**in_plan())
+    over = LAST_PART + 2 * 24 * HOUR
+    world.until(over - 1)
+    assert world.status() == "InProgress/Pending"
+    world.until(over)
+    assert world.status() == "Failed/Failed"
+
+
 ENDS = [
     # the longest that it may pend (s), when it ends (s), how
     (None, 2 * 24 * HOUR, "Failed/Failed"),

@@ -11,7 +11,7 @@ from slotq_core.adapters.dynamodb.layout.table import MAX_SORT_KEY
 from slotq_core.admission.rules import MAX_POOLS_PER_JOB
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.jobs import SHORTEST_ATTEMPT, Claim, Job, JobState, Workload
 from slotq_core.policy.lines import Line, in_lines
 from slotq_core.storage.snapshots import stand_in
 
@@ -76,6 +76,7 @@ OTHERWISE: dict[str, object] = {
     "gpus": 200,
     "tenant": "a1b2",
     "longest_attempt": 1,
+    "runtime_bound": 3_600_000,
     "warm_key": "c3d4",
     "keep_alive": 60_000,
     "literal_paths": True,
@@ -116,7 +117,7 @@ def test_the_longest_session_fits_into_a_lines_key():
     wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
     wide = replace(wide, line_by_user=True, priority_class="C" * 63, refused_in=pools)
     wide = replace(wide, gpus=95, tenant="a" * 16, longest_attempt=28 * 86_400_000)
-    wide = replace(wide, warm_key="c" * 12)
+    wide = replace(wide, warm_key="c" * 12, runtime_bound=28 * 86_400_000)
     key = Line.of(wide, by_user=True).key
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
@@ -138,6 +139,7 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"gpus": 25, "tenant": "a1b2", "longest_attempt": 60_000},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
         {"warm_key": "c3d4"},
+        {"runtime_bound": 3_600_000},
         {"gpus": 25, "tenant": "a1b2", "warm_key": "c3d4"},
     ],
 )
@@ -152,6 +154,32 @@ def test_a_stand_in_fits_the_same_nodes_as_the_jobs_of_its_line(gpus: int, writt
     line = Line.of(replace(JOB, gpus=gpus, tenant="a1b2", longest_attempt=60_000))
     assert Line.of(stand_in(line, 1, entry_time=0)) == line == Line.parse(line.key)
     assert json.loads(line.key)[-3] == written  # Also as versions before parts of GPUs wrote it.
+
+
+@pytest.mark.parametrize(
+    ("bound", "ran", "at_least"),
+    [
+        (0, 0, 0),
+        (8, 0, 896),
+        (7_000, 0, 6_144),
+        (8_191, 0, 7_168),
+        (8_192, 0, 8_192),
+        (12_000, 4_000, 7_168),
+        (5_000, 9_000, 896),
+    ],
+)
+def test_a_line_has_jobs_with_about_as_much_of_their_runtime_left(
+    bound: int, ran: int, at_least: int
+):
+    line = Line.of(replace(JOB, runtime_bound=bound, ran=ran))
+    assert line.at_least == at_least
+    assert stand_in(line, 1, entry_time=0).runtime_left in {at_least or None, SHORTEST_ATTEMPT}
+    assert Line.of(stand_in(line, 1, entry_time=0)) == line == Line.parse(line.key)
+
+
+def test_a_job_on_a_node_waits_in_one_line_whatever_is_left_of_its_runtime():
+    on_node = replace(JOB, gpus=200, tenant="a1b2")
+    assert Line.of(on_node) == Line.of(replace(on_node, runtime_bound=3_600_000))
 
 
 def test_a_line_is_in_policy_order():

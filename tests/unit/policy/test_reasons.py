@@ -227,7 +227,18 @@ CASES = [
         active=(runs("a"),),
         job=waits("job", slots=2, since=70_000),
         reason=reasons.Reserved(pool="p", needed=2, free=1),
-        text="pool p starts nothing behind this job until the job has its 2 slots; 1 free so far",
+        text="pool p starts nothing behind this job until the job has its 2 slots, except what "
+        "cannot delay it; 1 free so far",
+    ),
+    Case(
+        sentence="the pool drains for it, and what runs there has ended by a known moment",
+        pools=(pool(reserve_after=60_000),),
+        active=(replace(runs("a"), runtime_bound=900_000),),
+        job=waits("job", slots=2, since=70_000),
+        reason=reasons.Reserved(pool="p", needed=2, free=1, at_latest=2_490_000),
+        text="pool p starts nothing behind this job until the job has its 2 slots, except what "
+        "cannot delay it; 1 free so far; at the latest 1970-01-01T00:41:30.000Z, if nothing ahead "
+        "of it enters",
     ),
     Case(
         sentence="the pool drains for it, and its project would be beyond its share",
@@ -239,8 +250,9 @@ CASES = [
         active=(runs("a", project="a"), runs("b", project="b", slots=2)),
         job=waits("job", slots=2, since=70_000, project="a"),
         reason=reasons.Reserved(pool="p", needed=2, free=1, project="a"),
-        text="pool p starts nothing of project a behind this job until the job has its 2 slots; "
-        "1 free so far; other projects still start jobs there within their fair shares",
+        text="pool p starts nothing of project a behind this job until the job has its 2 slots, "
+        "except what cannot delay it; 1 free so far; other projects still start jobs there within "
+        "their fair shares",
     ),
     Case(
         sentence="it may still be passed",

@@ -61,6 +61,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Operate": {
         "pools": "slotq.cli.queue.pools_command:pools",
+        "reserve": "slotq.cli.queue.reservations_command:reserve",
+        "reservations": "slotq.cli.queue.reservations_command:reservations",
         "projects": "slotq.cli.queue.projects_command:projects",
         "config": "slotq.cli.queue.config_command:config",
         "notify": "slotq.cli.queue.notify_command:notify",

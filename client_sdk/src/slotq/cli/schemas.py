@@ -40,7 +40,7 @@ from slotq_core.wire.verbs import VERBS
 from slotq_core.wire.views.about import MeView
 from slotq_core.wire.views.jobs import JobView, QueueView
 from slotq_core.wire.views.nodes import NodesView
-from slotq_core.wire.views.pools import PoolsView, PoolView
+from slotq_core.wire.views.pools import PoolsView, PoolView, ReservationsView
 from slotq_core.wire.views.usage import AttemptsPageView
 
 
@@ -152,6 +152,10 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "pools remove": (PoolsView,),
     "pools history": (ChangesView,),
     "nodes": (NodesView,),
+    "reserve": (ReservationsView,),
+    "reservations": (ReservationsView,),
+    "reservations list": (ReservationsView,),
+    "reservations cancel": (ReservationsView,),
     "quota": (QuotasView,),
     "quota set": (AppliedView,),
     "projects": (ProjectsView,),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slotq.cli.words import GpuNumber, MaybeSeconds, Seconds
+from slotq.cli.words import GpuNumber, MaybeAutomatic, MaybeSeconds, Seconds
 from slotq_core.model.jobs import JobSettings
 from slotq_core.model.pools import Pool
-from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
+from slotq_core.wire.pool_definition import CHOICES, DURATIONS, MAY_BE_AUTO, SWITCHES
 from slotq_core.wire.setting_tags import MOST, TAGS
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def pool_setting_options(command: Command) -> Command:
     """Add an option for each duration, switch and choice of a pool; None: not given."""
     declared = {field.name: field for field in fields(Pool)}
     for name in reversed((*DURATIONS, *SWITCHES, *CHOICES)):
-        number = MaybeSeconds() if name in DURATIONS else None
+        kind = MaybeAutomatic if name in MAY_BE_AUTO else MaybeSeconds
+        number = kind() if name in DURATIONS else None
         command = _option(command, declared[name], name, number=number, negation="no")
     return command
 

@@ -12,7 +12,13 @@ import click
 from slotq.cli.app import App
 from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.timestamps import seconds_in
-from slotq_core.wire.pool_definition import CLASS_NAME, LONGEST, property_value, read_amount
+from slotq_core.wire.pool_definition import (
+    AUTOMATIC,
+    CLASS_NAME,
+    LONGEST,
+    property_value,
+    read_amount,
+)
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
@@ -109,6 +115,13 @@ class MaybeSeconds(Seconds):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return None if value == "none" else super().convert(value, param, ctx)
+
+
+class MaybeAutomatic(MaybeSeconds):
+    """The same, or `auto`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == AUTOMATIC else super().convert(value, param, ctx)
 
 
 class Amount(click.FloatRange):

@@ -29,8 +29,8 @@ class FittingTable(Table):
     """A table without lines, whose columns have headings."""
 
     def __init__(self, leaves: Sequence[str] = ()) -> None:
-        """`leaves`: the headings of columns that a narrow terminal drops, in this order. The other
-        columns stay, and wrap if they do not fit."""
+        """`leaves`: the headings of columns that a narrow terminal drops, in this order, if they
+        are there. The other columns stay, and wrap if they do not fit."""
         super().__init__(box=None, pad_edge=False, padding=(0, PADDING, 0, 0), header_style="bold")
         self._leaves = tuple(leaves)
 
@@ -63,7 +63,7 @@ class FittingTable(Table):
         """The columns that leave."""
         out: set[int] = set()
         numbers = {str(column.header): number for number, column in enumerate(self.columns)}
-        for title in self._leaves:
+        for title in filter(numbers.__contains__, self._leaves):
             kept = [number for number in range(len(needed)) if number not in out]
             if self._least(needed, kept) <= room:
                 break

@@ -15,6 +15,7 @@ from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import CapacityKind, PoolState
 from slotq_core.model.reasons import units
+from slotq_core.timestamps import from_iso, zoned
 from slotq_core.wire.pool_definition import contents_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         PlanView,
         PoolSettingsView,
         PoolView,
+        ReservationsView,
     )
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
@@ -40,10 +42,11 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     shown = [*pools]
     asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
     warm = (">WARM",) if any(pool.warm for pool in shown) else ()
+    starts = (">START",) if any(pool.health.start_seconds for pool in shown) else ()
     counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
     table = columns(
-        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *asks, "HEALTH",
-        leaves=("SUSPEND GRACE", "FOREIGN", "USABLE", "INSTANCE TYPE"),
+        "POOL", "INSTANCE TYPE", "STATE", *counts, *warm, *starts, *asks, "HEALTH",
+        leaves=("SUSPEND GRACE", "START", "FOREIGN", "USABLE", "INSTANCE TYPE"),
     )  # fmt: skip
     for pool in shown:
         table.add_row(
@@ -55,6 +58,7 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
             *((warm_slots(pool),) if warm else ()),
+            *((_start(pool),) if starts else ()),
             *((_grace(pool.settings.suspend_grace),) if asks else ()),
             health(pool),
         )
@@ -79,6 +83,25 @@ def warm_slots(pool: PoolView) -> str:
     return ", ".join((idle, *(f"{count} {state}" for state, count in sorted(counts.items()))))
 
 
+def _start(pool: PoolView) -> str:
+    """How long a start takes in the pool, if that is known."""
+    took = pool.health.start_seconds
+    return "" if took is None else f"{took:.0f} s"
+
+
+def start_times(pool: PoolView) -> str:
+    """How long the last starts took, and until when."""
+    health = pool.health
+    if health.start_seconds is None or health.slow_start_seconds is None:
+        return "not known yet"
+    of = f"the last {len(health.starts)}" if len(health.starts) > 1 else "the only one"
+    at = f", at {moment(health.started_at)}" if health.started_at else ""
+    return (
+        f"{health.start_seconds:.0f} s on average, {health.slow_start_seconds:.0f} s at most for "
+        f"95 % ({of}{at})"
+    )
+
+
 def _grace(seconds: int) -> str:
     return f"{seconds} s" if seconds else "none"
 
@@ -100,6 +123,7 @@ def pool_page(pool: PoolView) -> RenderableType:
         *((("warm", warm_slots(pool)),) if pool.warm else ()),
         *((("training plan", plan(pool.health.plan)),) if pool.health.plan else ()),
         ("health", health(pool)),
+        ("a start takes", start_times(pool)),
         ("each slot has", _amounts({**contents_of(pool.instance_type)}) or "unknown"),
         *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
     ):
@@ -113,6 +137,8 @@ def health(pool: PoolView) -> str:
     drained = pool.settings.state == PoolState.DRAINED
     if pool.hours is not None and not drained:
         said.append(hours(pool.hours, pool.capacity["slots"]))
+    if pool.reserved and not drained:
+        said.append(f"reserved: {', '.join(reserved(pool))}")
     offered = pool.hours.slots if pool.hours else pool.capacity["slots"]
     unhealthy = min(offered, health.plan.unhealthy) if health.plan else 0
     if unhealthy:
@@ -130,6 +156,27 @@ def health(pool: PoolView) -> str:
     said += [_missing(right) for right in health.missing_rights]
     said += [_failed(nodes) for nodes in health.failed_nodes]
     return "; ".join(said) or "ok"
+
+
+def reservations_table(view: ReservationsView) -> RenderableType:
+    """The reservations, one line each, in the time of their zones."""
+    table = columns("POOL", "PROJECT", ">SLOTS", "FROM", "TO", "STATE", leaves=("STATE",))
+    for found in view.reservations:
+        begins, ends = (zoned(from_iso(at), found.zone) for at in (found.begins, found.ends))
+        state = "in force" if found.in_force else "to come"
+        table.add_row(found.pool, found.project, str(found.slots), begins, ends, state)
+    return table if table.row_count else Text("no reservations")
+
+
+def reserved(pool: PoolView) -> list[str]:
+    """What is reserved now, and what comes next: `2 slots for team-a until 08:00 UTC, 2 Dec`."""
+    in_force = [found for found in pool.reserved if found.in_force]
+    to_come = [found for found in pool.reserved if not found.in_force][:1]
+    return [
+        f"{units(found.slots, 'slots')} for {found.project} {word} {found.moment}"
+        for word, every in (("until", in_force), ("from", to_come))
+        for found in every
+    ]
 
 
 def hours(now: HoursView, slots: int) -> str:
@@ -269,6 +316,8 @@ def setting(value: object) -> str:
             return _amounts(value) or "none"
         case dict():
             return ", ".join(f"{key} {setting(own)}" for key, own in value.items() if own) or "none"
+        case list() if any(isinstance(own, dict) for own in value):
+            return "; ".join(map(setting, value))
         case list():
             return " ".join(map(str, value)) or "none"
     return str(value)

@@ -51,6 +51,21 @@ def from_datetime(stamp: datetime) -> int:
     return (stamp - _EPOCH) // timedelta(milliseconds=1)
 
 
+def wall_clock(moment: int, zone: str) -> str:
+    """A moment as people in a time zone read it: `20:00 Europe/Berlin, 28 Nov`."""
+    from zoneinfo import ZoneInfo  # Few queues have such moments.
+
+    wall = to_datetime(moment).astimezone(ZoneInfo(zone))
+    return f"{wall:%H:%M} {zone}, {wall.day} {wall:%b}"
+
+
+def zoned(moment: int, zone: str) -> str:
+    """The same with its date, to the minute: `2026-12-01 20:00 Europe/Berlin`."""
+    from zoneinfo import ZoneInfo
+
+    return f"{to_datetime(moment).astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M} {zone}"
+
+
 def seconds_in(text: str) -> float | None:
     """The seconds in a duration with units, an int if whole; None for any other text."""
     if re.fullmatch(WITH_UNITS, text, re.ASCII) is None:

@@ -2,6 +2,7 @@
 
 pools_command   `slotq pools`
 nodes_command   `slotq nodes`
+reservations_command  `slotq reserve`, `slotq reservations`
 projects_command  `slotq projects`
 quota_command   `slotq quota`
 limits_command  `slotq limits`, `slotq whoami`

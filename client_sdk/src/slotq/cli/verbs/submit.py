@@ -197,7 +197,9 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @sites_option
 @click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
-@click.option("--max-runtime", type=Seconds(1), help="-- The longest run.  [1d]")
+@click.option(
+    "--max-runtime", type=Seconds(1), help="-- The longest run: short jobs may start earlier.  [1d]"
+)
 @click.option(
     "--source",
     type=click.Path(path_type=Path, file_okay=False),

@@ -65,15 +65,15 @@ class TrainingPlan:
         """Whether a window begins after this moment."""
         return any(window.begins > moment for window in self.windows)
 
-    def pended_for(self, longest: int, since: int) -> int | None:
-        """When a job that pends since a moment has done so for `longest`. Only the time counts in
-        which the plan is active. None: never."""
+    def pended_for(self, longest: int, since: int) -> int:
+        """When a job that pends since a moment has done so for `longest`. The time before the
+        plan's windows and between them does not count."""
         for window in self.windows:
             begins = max(since, window.begins)
             if begins + longest <= window.ends:
                 return begins + longest
             longest -= max(0, window.ends - begins)
-        return None
+        return max(since, self.windows[-1].ends) + longest
 
 
 class TrainingPlans:

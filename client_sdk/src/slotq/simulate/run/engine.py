@@ -18,12 +18,13 @@ from slotq.simulate.run.opening import (
     fate_of,
     opening_of,
     ranks,
-    with_hours,
+    with_runtime,
 )
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.simulated_jobs import Past, SimulatedJobs, Spent
 from slotq.simulate.run.simulated_nodes import SimulatedNodes
 from slotq.simulate.run.simulated_spot import SimulatedSpot
+from slotq.simulate.run.simulated_starts import SimulatedStarts
 from slotq.simulate.run.simulated_warm import SimulatedWarm, with_warm_key
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
@@ -109,6 +110,7 @@ class _World:
         self._warm = SimulatedWarm(scenario.release_times(), self._agenda, self.record.warm)
         self._moment = opening.at
         self._spot = SimulatedSpot(self._courses, self._agenda)
+        self._starts = SimulatedStarts(scenario.start_times(), self._agenda)
         self._ends: dict[str, tuple[int, Fate | None]] = {}
         """When the work of each live attempt ends, and its failure then, if any."""
         self._changes_of: Counter[str] = Counter()
@@ -182,7 +184,7 @@ class _World:
             case Due.END | Due.STOPPED | Due.GRACE:
                 self._attempt_over(self._jobs.get(name), due, number, now)
             case Due.WAITED | Due.INSTANCES | Due.TAKEN if name in self._jobs:
-                self._spot_news(self._jobs[name], due, number, now)
+                self._instances_news(self._jobs[name], due, number, now)
             case Due.SUBMIT:
                 self._submit(self._specs[name], now)
             case Due.CANCEL if name in self._jobs:
@@ -210,7 +212,7 @@ class _World:
                 rights=self._rights,
             )
             job = with_gpus(assured(job, pools), spec.gpus, pools)
-            job = with_hours(job, spec, pools)
+            job = with_runtime(job, spec, pools)
             job = with_warm_key(job, spec.role, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
@@ -298,10 +300,14 @@ class _World:
         while True:
             if self._take_in_what_took_no_time(now) or self._nodes.end(self._jobs.active()):
                 calls = True
-            elif starting := [job for job in self._jobs.starting() if not self._spot.waits(job)]:
+            elif starting := [job for job in self._jobs.starting() if not self._waits(job, now)]:
                 calls = self._take_in_starts(starting, now) or calls
             else:
                 return calls
+
+    def _waits(self, job: Job, now: int) -> bool:
+        """Whether the starting job waits for its instances."""
+        return self._spot.waits(job) or self._starts.waits(job, now)
 
     def _take_in_what_took_no_time(self, now: int) -> bool:
         """Take in the stops and the starts of nodes that took no time, and the ends of graces.
@@ -318,7 +324,9 @@ class _World:
         pools, failed = dict(self._pools), False
         for job in starting:
             self._be_accepted(job)
-            if not self._spot.start(job, now):
+            if self._starts.start(job, now):
+                self._put(job, _answered(job), now)
+            elif not self._spot.start(job, now):
                 failed = self._start(job, now) or failed
         return failed or pools != self._pools or self._matters(starting)
 
@@ -332,8 +340,8 @@ class _World:
             self._begin_to_run(job, now)
         return failed
 
-    def _spot_news(self, job: Job, due: Due, number: int, now: int) -> None:
-        """Take in what happens to spot instances, unless the job is being stopped."""
+    def _instances_news(self, job: Job, due: Due, number: int, now: int) -> None:
+        """Take in that instances come or go, unless the job is being stopped."""
         attempt = job.attempt
         if attempt is None or attempt.number != number or attempt.stop is not None:
             return
@@ -399,7 +407,8 @@ class _World:
         self._run_on(running, now)
 
     def _learn_of_start(self, job: Job) -> None:
-        """Let the pool know that there are instances."""
+        """Let the pool know that there are instances. How long they take it knows already, for all
+        starts take as long."""
         assert job.attempt is not None
         pool = self._pools[job.attempt.pool]
         if pool.health.errors:

@@ -298,12 +298,13 @@ class _Live:
         self._store = store
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
-        start_times = scenario.node_start_times()
         plan_types = {pool.plan_arn: pool.instance_type for pool in self._pools.values()}
         self._training = SageMakerTraining(
             queue="simulation",
             clock=self._clock,
-            make_client=lambda: _Client(self._plane, start_times, self._release_time, plan_types),
+            make_client=lambda: _Client(
+                self._plane, self._start_time, self._release_time, plan_types
+            ),
         )
         self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
@@ -316,6 +317,10 @@ class _Live:
             new_token=lambda: "0" * 64,  # a node's, and nobody else is there # nosec B106
         )
         self._configure()
+        for pool in self._pools.values():
+            if pool.health.starts:
+                known = store.health.get(pool.name)
+                store.health.set(pool.name, replace(known, starts=pool.health.starts))
         self._keep_groups()
 
     def run(self) -> Record:
@@ -337,6 +342,16 @@ class _Live:
             self.record.end = max(self.record.end, now)
         self._answer("end", self.record.end)
         return self.record
+
+    def _start_time(self, request: Request) -> int:
+        """How long the start of this training job takes (ms)."""
+        if (node := node_of(request)) is not None:
+            return self._scenario.node_start_times()[node[0]]
+        owner = self._store.jobs.owner_of(str(request["TrainingJobName"])) or ""
+        times, job = self._scenario.start_times(), self._store.jobs.get(owner)
+        assert job is not None
+        ran_before = self._specs[job.name].running_since is not None and job.attempts == 1
+        return 0 if ran_before else max(times.get(pool, 0) for pool, _ in job.holds)
 
     def _release_time(self, training_job: str) -> int:
         """How long it takes until the instances of this training job are gone (ms)."""
@@ -494,26 +509,24 @@ class _Live:
 
 
 class _Client(PlaneClient):
-    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has. A
-    node's start takes its time, a job's none."""
+    """SageMaker's calls. Jobs of pools without an instance type get one that SageMaker has."""
 
     def __init__(
         self,
         plane: Plane,
-        start_times: Mapping[str, int],
+        start_time: Callable[[Request], int],
         release_time: Callable[[str], int],
         plan_types: Mapping[str, str],
     ) -> None:
-        """`start_times`: of a node (ms), by pool. `release_time`: of the instances of a training
-        job (ms). `plan_types`: the instance type by training plan."""
+        """`start_time`: of the training job that a request creates (ms). `release_time`: of the
+        instances of a training job (ms). `plan_types`: the instance type by training plan."""
         super().__init__(plane)
         self._plan_types = plan_types
         self._release_time = release_time
-        self._knobs, self._start_times = plane.knobs, start_times
+        self._knobs, self._start_time = plane.knobs, start_time
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
-        node = node_of(request)
-        self._knobs.start_seconds = self._start_times[node[0]] / 1000 if node else 0
+        self._knobs.start_seconds = self._start_time(request) / 1000
         resources = request["ResourceConfig"]
         for place in (resources, *resources.get("InstanceGroups", ())):
             if "InstanceType" in place:

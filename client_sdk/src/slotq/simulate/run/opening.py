@@ -36,7 +36,7 @@ from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import Rights, UserBooks
-from slotq_core.ports.training import MAX_RUNTIME, Request
+from slotq_core.ports.training import Request
 
 
 class RunInputs(Protocol):
@@ -57,6 +57,9 @@ class RunInputs(Protocol):
 
     def stop_times(self) -> Mapping[str, int]:
         """How long a stop takes (ms), by pool."""
+
+    def start_times(self) -> Mapping[str, int]:
+        """How long a start takes (ms), by pool."""
 
     def release_times(self) -> Mapping[str, int]:
         """How long it takes until released warm instances are gone (ms), by pool."""
@@ -207,7 +210,7 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     for spec in scenario.jobs:
         if spec.running_since is None or spec.at is None:
             continue
-        running = with_hours(_running(spec, scenario, world.pools), spec, world.pools)
+        running = with_runtime(_running(spec, scenario, world.pools), spec, world.pools)
         job = classed(running, books)
         if job.auto:
             waiting = replace(job, attempt=None)
@@ -219,13 +222,14 @@ def running_jobs(scenario: Scenario) -> list[Job]:
 
 
 def runtime_limit(longest: int | None) -> Request:
-    """The part of a request that says how long (ms) its job may run; None: SageMaker's default."""
-    seconds = MAX_RUNTIME if longest is None else max(1, longest // 1000)
-    return {"StoppingCondition": {"MaxRuntimeInSeconds": seconds}}
+    """The part of a request that says how long (ms) its job may run; None: it does not say."""
+    if longest is None:
+        return {"StoppingCondition": {}}
+    return {"StoppingCondition": {"MaxRuntimeInSeconds": max(1, longest // 1000)}}
 
 
-def with_hours(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
-    """The job with the longest that it may run, if one of its pools has hours."""
+def with_runtime(job: Job, spec: JobSpec, pools: Iterable[Pool]) -> Job:
+    """The job with the longest that it may run, if one of its pools has hours or drains."""
     return with_longest(job, runtime_limit(spec.max_runtime), pools)
 
 

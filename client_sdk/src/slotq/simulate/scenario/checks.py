@@ -185,12 +185,26 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
             room[pool] -= needed
 
 
+def reservations_fit(scenario: Contents) -> Iterator[DocumentFault]:
+    """Reservations are no more than their pool has, and a pool with nodes has none."""
+    for place, pool in enumerate(scenario.pools):
+        if not pool.reservations:
+            continue
+        from slotq_core.wire.capacity.reservations import NO_NODES, fault_of
+
+        if pool.nodes is not None:
+            yield DocumentFault(("pools", place, "nodes"), NO_NODES)
+        if fault := fault_of(pool.pool.reservations, pool.capacity.slots):
+            yield DocumentFault(("pools", place, "reservations"), fault)
+
+
 CHECKS: tuple[Check, ...] = (
     *checks.CHECKS,
     contents.names_are_unique,
     contents.jobs_name_pools_that_there_are,
     contents.jobs_name_what_there_is,
     pools_declare_what_instances_contain,
+    reservations_fit,
     turns_come_to_an_end,
     budgets_come_to_an_end,
     past_use_comes_to_an_end,

@@ -127,6 +127,10 @@ class Scenario(Contents):
         """How long a stop takes (ms), by pool."""
         return {pool.name: pool.stop_seconds for pool in self.pools}
 
+    def start_times(self) -> dict[str, int]:
+        """How long a start takes (ms), by pool."""
+        return {pool.name: pool.start_seconds for pool in self.pools if pool.start_seconds}
+
     def release_times(self) -> dict[str, int]:
         """How long it takes until released warm instances are gone (ms), by pool."""
         return {pool.name: pool.release_seconds for pool in self.pools}

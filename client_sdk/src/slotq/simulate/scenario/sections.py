@@ -27,6 +27,7 @@ from slotq.simulate.scenario.fields import (
 from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
@@ -155,6 +156,9 @@ class PoolSpec(PoolSection):
     foreign: Use = Demand()
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
+    start_seconds: Duration = 0
+    """How long it takes until an attempt has its instances. The queue knows that from the
+    beginning."""
     stop_seconds: Duration = 0
     release_seconds: Duration = 0
     """How long it takes until released warm instances are gone."""
@@ -188,6 +192,13 @@ class PoolSpec(PoolSection):
                 refuse(DocumentFault(("changes", place, key), message))
         return self
 
+    @model_validator(mode="after")
+    def _starts_are_known(self) -> Self:
+        if self.start_seconds and self.capacity_kind is CapacityKind.SPOT:
+            message = "leave this out: the interruptions of jobs say when spot instances come"
+            refuse(DocumentFault(("start_seconds",), message))
+        return self
+
     @property
     def pool(self) -> Pool:
         """The pool at the beginning."""
@@ -202,18 +213,28 @@ class PoolSpec(PoolSection):
                 windows=_windows(self.plan_windows),
                 unhealthy=self.unhealthy,
             )
+        known = (self.start_seconds,) if self.start_seconds else ()
         return Pool(
             name=self.name,
             instance_type=instance_type,
-            health=PoolHealth(plan=plan),
+            health=PoolHealth(plan=plan, starts=known),
             capacity=self.capacity,
             properties=self.properties,
             foreign=self.foreign,
             nodes=self.nodes.rules if self.nodes else None,
             windows=self.windows,
             plan_arn=self.plan_arn,
+            reservations=self._reserved,
             **{**settings, "count_foreign": True},
         )
+
+    @property
+    def _reserved(self) -> tuple[Reservation, ...]:
+        if not self.reservations:
+            return ()
+        from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+        return defined(self.name, self.reservations)
 
 
 class GroupSpec(Section):
@@ -297,8 +318,9 @@ class JobSpec(Section):
     interruptions: tuple[InterruptionSpec, ...] = ()
     """Those of its attempts in spot pools, in order."""
     max_runtime: Period | None = None
-    """Its MaxRuntimeInSeconds, which only decides where it fits into a pool's hours, and how long
-    it waits for spot instances. None: SageMaker's default."""
+    """Its MaxRuntimeInSeconds, which decides where it fits into a pool's hours, how long it waits
+    for spot instances, and whether it may pass a job that a pool drains for. None: SageMaker's
+    default, and no bound where pools drain."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""

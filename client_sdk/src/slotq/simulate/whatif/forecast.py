@@ -92,6 +92,10 @@ class _World:
     def stop_times(self) -> Mapping[str, int]:
         return {pool.name: STOP for pool in self.snapshot.pools}
 
+    def start_times(self) -> Mapping[str, int]:
+        """As the queue has learned them."""
+        return {pool.name: pool.health.start_time for pool in self.snapshot.pools}
+
     def release_times(self) -> Mapping[str, int]:
         return {pool.name: RELEASE for pool in self.snapshot.pools}
 

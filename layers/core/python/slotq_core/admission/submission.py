@@ -110,7 +110,7 @@ class Admission:
             from slotq_core.admission.instances.nodes import with_gpus  # As above.
 
             job = with_gpus(job, submission, request, pools)
-        if any(pool.is_timed for pool in self.pools):
+        if any(pool.asks_how_long for pool in self.pools):
             from slotq_core.admission.instances.runtimes import with_longest  # Few pools have any.
 
             job = with_longest(job, request, self.pools)

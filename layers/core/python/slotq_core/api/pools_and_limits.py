@@ -22,7 +22,14 @@ class PoolAndLimitRoutes:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
         pools = [
-            pool_view(pool.pool, size=pool.size, used=pool.used, hours=pool.hours, warm=pool.warm)
+            pool_view(
+                pool.pool,
+                now=pool.at,
+                size=pool.size,
+                used=pool.used,
+                hours=pool.hours,
+                warm=pool.warm,
+            )
             for pool in manager.overview.pools()
         ]
         return json_answer(

@@ -68,9 +68,17 @@ GROUP_END = "group:"
 """The prefix of a group's name among a job's dependencies: `group:grid`. No job has such a name."""
 
 
+SHORTEST_ATTEMPT = 1_000
+"""How long an attempt may run at least (ms), whatever the ones before have left."""
+
 MAX_AFTER = 45
 """The most jobs and groups that one job may come after, of both kinds. The submission's transaction
 has two actions for each, and at most 100."""
+
+
+MOST_EVICTIONS = 10
+"""The most evictions of a job whose moments it keeps. More than so many in a day count as so many
+(`policy.state.candidates`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +185,9 @@ class Job(JobSettings):
     longest_attempt: Duration = 0
     """The longest that one attempt of a job with `gpus` may run (ms): `MaxRuntimeInSeconds` of its
     request, rounded up (`admission.instances.nodes`); 0: not known."""
+    runtime_bound: Duration = 0
+    """The longest that all attempts of the job may run together (ms): `MaxRuntimeInSeconds` of its
+    request, if one of its pools drains for jobs (`admission.instances.runtimes`); 0: no bound."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""
@@ -223,6 +234,9 @@ class Job(JobSettings):
     """Attempts begun so far."""
     evictions: int = 0
     """Evictions decided so far."""
+    evicted_at: tuple[Moment, ...] = ()
+    """When other jobs have lately taken the job's slots (ms), the latest last; at most
+    `MOST_EVICTIONS`."""
     schedule_attempts: int = 0
     """Failed attempts to start since the job last held slots. Counted only with
     `SchedulerSettings`."""
@@ -266,6 +280,11 @@ class Job(JobSettings):
     script reported last."""
     version: int = 0
     """Rises by one with each committed change."""
+
+    @property
+    def runtime_left(self) -> int | None:
+        """What earlier attempts have left of the job's maximum runtime (ms); None: no bound."""
+        return max(SHORTEST_ATTEMPT, self.runtime_bound - self.ran) if self.runtime_bound else None
 
     @property
     def evictable(self) -> bool:

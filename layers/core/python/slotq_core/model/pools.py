@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.timestamps import Duration, Moment
@@ -83,6 +84,21 @@ class PoolHealth:
     """When the account last had no quota for warm instances of the pool's type (ms)."""
     plan: PlanFacts | None = None
     """The pool's training plan as last read; None: the pool has none, or it was not read yet."""
+    starts: tuple[int, ...] = ()
+    """How long the last starts took (ms), the latest last (`policy.lifecycle.start_times`)."""
+    started_at: Moment | None = None
+    """When the latest of them ended (ms)."""
+
+    @property
+    def start_time(self) -> int:
+        """How long a start takes (ms), by the mean of `starts`; 0: not known."""
+        return sum(self.starts) // len(self.starts) if self.starts else 0
+
+    @property
+    def slow_start(self) -> int | None:
+        """How long (ms) 95 in 100 of `starts` take at most; None: not known."""
+        last = -(-95 * len(self.starts) // 100) - 1
+        return sorted(self.starts)[last] if self.starts else None
 
 
 HEALTHY = PoolHealth()
@@ -147,6 +163,12 @@ class OnStall(StrEnum):
 LONGEST = 28 * 86_400_000
 """Milliseconds. SageMaker lets no training job run longer."""
 
+AUTO = -1
+"""A `min_runtime` of as long as a start takes in the pool, as the queue has learned; written
+`auto`."""
+LONGEST_AUTO = 600_000
+"""The longest protection (ms) that AUTO gives."""
+
 
 def _setting(text: str, *, least: int = 0, most: int = LONGEST) -> Mapping[str, Any]:
     """Metadata of a setting besides its name, type and default: the help of its option, and the
@@ -205,9 +227,18 @@ class Pool:
     """How long others may pass a job that does not fit, from its entry. 0: strict order; None: for
     ever."""
     min_runtime: Duration = field(
-        default=0, metadata=_setting("How long an attempt is protected from eviction.")
+        default=0,
+        metadata={
+            **_setting(
+                "How long an attempt is protected from eviction; auto: as long as a start takes, "
+                "at most 10 minutes."
+            ),
+            "auto": True,
+        },
     )
-    """Protection of attempts in this pool from eviction, from each start."""
+    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`.
+    The default of a new pool is AUTO. Pools from before that rule keep 0, which is this field's
+    default."""
     max_min_runtime: Duration = field(
         default=0, metadata=_setting("The largest min. runtime that a job may set.")
     )
@@ -318,6 +349,9 @@ class Pool:
     schedule: Schedule = ()
     """When the pool offers how many slots, as of a load (`storage.scheduled`); empty: always all.
     Not stored."""
+    reservations: tuple[Reservation, ...] = ()
+    """Slots that are set aside for projects, the first to begin first. Together they never exceed
+    the capacity. Ended ones stay until the pool's settings change."""
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; stored apart from the configuration."""
 
@@ -334,9 +368,23 @@ class Pool:
         return self.capacity - self.foreign - Demand(slots=self.capacity.slots - offered)
 
     @property
+    def auto_protection(self) -> int:
+        """How long AUTO protects an attempt (ms), from its creation while it starts and then from
+        its start; 0: the pool has a number, or no start is known."""
+        if self.min_runtime >= 0:
+            return 0
+        return min(LONGEST_AUTO, self.health.start_time)
+
+    @property
     def is_timed(self) -> bool:
         """Whether the pool's size changes with time: it has hours, or a training plan."""
         return bool(self.windows) or self.capacity_kind is CapacityKind.PLAN
+
+    @property
+    def asks_how_long(self) -> bool:
+        """Whether it matters how long jobs may run: the pool's size changes, slots of it are
+        reserved, or it drains for jobs."""
+        return self.is_timed or bool(self.reservations) or self.reserve_after is not None
 
     @property
     def listens(self) -> bool:

@@ -36,7 +36,7 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 """The settings that can change during a job's life: fields of the submission, and the job fields
 that each decides. A running attempt keeps its pool until the next attempt."""
-_ON_NODES = ("gpus", "tenant", "whole_because", "longest_attempt")
+_ON_NODES = ("gpus", "tenant", "whole_because", "longest_attempt", "runtime_bound")
 """What admission decides of a job that asks for GPUs of a node, or whose pools have hours."""
 
 

@@ -17,6 +17,7 @@ from slotq_core.operations.admit import Admitter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, QueueVersion
+from slotq_core.timestamps import Moment
 
 if TYPE_CHECKING:
     from slotq_core.admission.user_quotas import UserQuota
@@ -43,6 +44,8 @@ class PoolStatus:
     """A pool, with the queue's use of the pool."""
 
     pool: Pool
+    at: Moment
+    """When all this holds (ms)."""
     size: Demand
     """What the queue may use of the pool now."""
     used: Demand
@@ -82,6 +85,7 @@ class Overview:
         return [
             PoolStatus(
                 pool=pool,
+                at=now,
                 size=pool.size(now),
                 used=ledger.used,
                 hours=size_now(pool.schedule, now, of=pool.capacity.slots),

@@ -5,10 +5,13 @@
     2 order     the most deprived project first                      turn/turn_order.py
                 within a project: rank, entry time, name             order.py
     3 walk      each job in that order has a turn, with the least disruptive step first:
-                  free slots, then slots coming free                 state/pool_room.py
+                  free slots, also where a pool drains for another
+                  job, if that one cannot be delayed                 actions/backfill.py
+                  slots coming free                                  state/pool_room.py
                   move running jobs to another pool                  actions/consolidate.py, gate.py
                   or to other nodes                                  actions/nodes/node_moves.py
                   take slots back from projects over their share     actions/reclaim.py, gate.py
+                  or slots that are reserved for its project         actions/reservation_reclaim.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
@@ -125,11 +128,15 @@ def _visit(steps: Steps, job: Job) -> bool:
     rooms = state.rooms_of(job)
     state.take_own_claim(job)
     if not has_prospects(job, rooms, steps):
-        return blocked(steps, job, rooms)
+        return steps.backfill(job, rooms) or blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)
     may_evict = gang is None  # A member that joins a running gang evicts no jobs.
     if not (admitting or job.claim):  # A time slice may end in a pool that drains.
-        return (may_evict and steps.take_turn(job, rooms)) or blocked(steps, job, rooms)
+        return (
+            steps.backfill(job, rooms)
+            or (may_evict and steps.take_turn(job, rooms))
+            or blocked(steps, job, rooms)
+        )
     within_limits = [room for room in admitting if eligible.within_bounds(job, room)]
     if job.claim and job.claim.moved and steps.go_to_destination(job, rooms, within_limits):
         return True
@@ -138,6 +145,7 @@ def _visit(steps: Steps, job: Job) -> bool:
     may_evict_in = steps.with_rights(job, within_limits)
     return (
         steps.start(job, within_limits)
+        or steps.backfill(job, rooms)
         or steps.wait_for_coming(job, rooms, within_limits)
         or (may_evict and steps.consolidate(job, may_evict_in))
         or (may_evict and steps.reclaim(job, may_evict_in))

@@ -71,6 +71,10 @@ class Line(NamedTuple):
     before, for jobs that are not preemptible or have no checkpoints; for others it is 0."""
     warm_key: str = ""
     """As in the jobs: they start on the same warm instances."""
+    at_least: int = 0
+    """What is left of the jobs' maximum runtime (ms) is this, or more by less than a quarter; 0: it
+    is not known. Where a pool drains, a short job may pass a long one, so they do not wait in one
+    line. There are four such lines where there could be one for each doubling."""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
@@ -93,6 +97,7 @@ class Line(NamedTuple):
             job.tenant,
             job.longest_attempt if job.gpus or not (job.preemptible and job.checkpoints) else 0,
             job.warm_key,
+            _at_least(job) if job.runtime_bound and not job.gpus else 0,
         )
 
     @property
@@ -117,6 +122,7 @@ class Line(NamedTuple):
         refused = [self.pools.index(pool) for pool in self.refused_in if pool in self.pools]
         last = [self.user, self.limited_as, self.role, self.by_user, refused]
         last += [gpus_number(self.gpus), self.tenant, self.longest_attempt, self.warm_key]
+        last.append(self.at_least)
         while last and not last[-1]:
             last.pop()
         if last:
@@ -130,14 +136,21 @@ class Line(NamedTuple):
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
         workload, priority, project, group, demand, pools, held, preemptible, *optional = parts
-        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "", 0, "")
+        absent: tuple[Any, ...] = ("", "", "", False, (), 0, "", 0, "", 0)
         found = [*optional, *absent[len(optional) :]][: len(absent)]
-        user, limited_as, role, apart, refused, gpus, tenant, longest, warm = found
-        on_nodes = read_gpus(gpus), tenant, longest, warm
+        user, limited_as, role, apart, refused, gpus, tenant, longest, *last = found
+        on_nodes = read_gpus(gpus), tenant, longest, *last
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
         refused_in = tuple(pools[n] for n in refused)
         return cls(*kind, preemptible, user, limited_as, role, bool(apart), refused_in, *on_nodes)
+
+
+def _at_least(job: Job) -> int:
+    """What is left of the job's maximum runtime (ms), rounded down to three binary digits."""
+    rest = job.runtime_left or 0
+    digits = max(0, rest.bit_length() - 3)
+    return rest >> digits << digits
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from slotq_core.model.callers import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
-from slotq_core.model.pools import Pool, WarmSlot
+from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -176,6 +176,9 @@ class Change:
     """The attempt that this change ends, for the history."""
     request: Request | None = None
     """The new request; None: the request stays."""
+    health: PoolHealth | None = None
+    """The health of the live attempt's pool, which the transaction stores as well; None: it stays.
+    Unconditional, as in `Health.set`."""
 
     @property
     def committed(self) -> Job:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slotq_core.admission.instances.runtimes import BY_DEFAULT
+from slotq_core.admission.instances.runtimes import BY_DEFAULT, counts_over_attempts
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.capacity.plans import PlanFacts
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind, ServiceQuota
-from slotq_core.names import RUNTIME_LIMIT_TAG
 from slotq_core.timestamps import Duration, Moment
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ NODE_MAX_RUNTIME = 28 * 86_400
 def stopping_condition(request: Request, job: Job) -> dict[str, Any]:
     """Return the stopping condition. The maximum runtime belongs to the job: an attempt gets what
     earlier attempts left, unless the job asks for SageMaker's meaning (each attempt alone)."""
-    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
-    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
+    if not job.ran or not counts_over_attempts(request):
         return {}
     asked = dict(request.get("StoppingCondition") or {})
     left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000

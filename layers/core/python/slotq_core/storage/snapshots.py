@@ -84,6 +84,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         longest_attempt=line.longest_attempt,
         checkpoints=bool(line.gpus) or not line.longest_attempt,
         warm_key=line.warm_key,
+        runtime_bound=line.at_least,
     )
 
 

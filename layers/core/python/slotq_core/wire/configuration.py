@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
@@ -13,7 +13,7 @@ from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.capacity import traits
-from slotq_core.wire.document.values import Windows
+from slotq_core.wire.document.values import Reservations, Windows
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
 from slotq_core.wire.nodes.node_rules import (
@@ -68,6 +68,12 @@ Grace = Annotated[
 """Seconds, or a switch."""
 
 
+MinRuntime = (
+    Annotated[int, Field(ge=0, le=longest("min_runtime"), strict=True)] | Literal["auto"] | None
+)
+"""Seconds, or `auto`."""
+
+
 class VpcBody(BaseModel):
     """The network of jobs that name none: both lists, or neither."""
 
@@ -106,7 +112,8 @@ class PoolBody(BaseModel):
     """Below the slots in use, nothing is stopped, and nothing starts until use has fallen."""
     instance_type: str = ""
     reserve_after: int | None = _seconds("reserve_after")
-    min_runtime: int | None = _seconds("min_runtime")
+    min_runtime: MinRuntime = None
+    """Seconds, or `auto`: as long as a start takes in the pool, at most 10 minutes."""
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
@@ -143,6 +150,9 @@ class PoolBody(BaseModel):
     windows: Windows = ()
     """When the pool is open, such as `mon-fri 20:00-08:00 Europe/Berlin`; empty: always. All of
     them."""
+    reservations: Reservations = ()
+    """Slots that are set aside for projects, such as `{project: team-a, slots: 4, begins:
+    "2026-12-01 20:00", ends: "2026-12-02 08:00", zone: Europe/Berlin}`. All of them."""
     forget_limit: bool = Field(default=False, strict=True)
     """Forget the results of SageMaker's refusals: a smaller limit of the account, and the back-off.
     Setting `slots` does so too."""

@@ -4,7 +4,7 @@ The template's parameter, the emulator's command line and the API all use this d
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
 take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
-GRACE, and false or "off".
+GRACE, and false or "off". `min_runtime` may also be "auto", which is the default of a new pool.
 
 Nobody has to declare what instances contain (`contents_of`). A pool may, if its number is the right
 one. Another is refused when it is set; pools from before this rule keep theirs until then.
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import CapacityKind, Pool
+from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
 from slotq_core.wire.capacity import traits
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
@@ -66,6 +67,10 @@ SWITCHES: Mapping[str, bool] = {
     name: field.default for name, field in _FIELDS.items() if isinstance(field.default, bool)
 }
 """Settings that are true or false, each with its default."""
+AUTOMATIC = "auto"
+"""The word for AUTO."""
+MAY_BE_AUTO = frozenset(name for name in DURATIONS if _FIELDS[name].metadata.get("auto"))
+"""Durations that may be AUTO."""
 CHOICES: Mapping[str, StrEnum] = {
     name: field.default for name, field in _FIELDS.items() if isinstance(field.default, StrEnum)
 }
@@ -74,7 +79,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 """The words for a `suspend_grace`, in seconds."""
 SETTINGS = (
     "slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES, "nodes",
-    "windows", "plan_arn",
+    "windows", "plan_arn", "reservations",
 )  # fmt: skip
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -189,7 +194,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
-    wanted = {**(settings_of(before) if before else {}), **settings}
+    defaults = settings_of(before) if before else dict.fromkeys(MAY_BE_AUTO, AUTOMATIC)
+    wanted = {**defaults, **settings}
     if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
         wanted["plan_arn"] = ""  # Another kind takes the plan away.
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
@@ -204,6 +210,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "properties": _properties(name, wanted),
         "windows": _windows(name, wanted.get("windows")),
         "plan_arn": _plan(name, wanted),
+        "reservations": _reservations(name, wanted.get("reservations")),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
     pool = _with_nodes(pool, settings, before)
@@ -215,6 +222,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         raise InvalidRequest(f"pool '{name}': {NO_NODES_WITH_HOURS}", field=wrong)
     if differs := plan_clash(pool):
         raise InvalidRequest(f"pool '{name}': {differs.said}", field=differs.setting)
+    if pool.reservations:
+        _check_reservations(pool)
     if clash := warm_clash(pool):
         other = "nodes" if pool.nodes is not None else "capacity_kind"
         wrong = "keep_warm" if settings.get("keep_warm") is not None else other
@@ -243,6 +252,23 @@ def _plan(pool: str, wanted: Mapping[str, Any]) -> str:
             value,
         )
     return str(value)
+
+
+def _reservations(pool: str, value: object) -> tuple[Reservation, ...]:
+    if not value:
+        return ()
+    from slotq_core.wire.capacity.reservations import defined  # Few pools have reservations.
+
+    return defined(pool, value)
+
+
+def _check_reservations(pool: Pool) -> None:
+    """Raises InvalidRequest for reservations that the pool cannot have."""
+    from slotq_core.wire.capacity.reservations import NO_NODES, check_fits
+
+    if pool.nodes is not None:
+        raise InvalidRequest(f"pool '{pool.name}': {NO_NODES}", field="reservations")
+    check_fits(pool.name, pool.reservations, pool.capacity.slots)
 
 
 def _with_nodes(pool: Pool, settings: Mapping[str, Any], before: Pool | None) -> Pool:
@@ -449,7 +475,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
     return {
         "slots": pool.capacity.slots,
         "instance_type": pool.instance_type,
-        **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
+        **{key: said_duration(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
         "properties": traits.decoded(pool.properties),
@@ -457,7 +483,17 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         "nodes": _nodes(pool),
         "windows": [*pool.windows],
         "plan_arn": pool.plan_arn,
+        "reservations": reservations_of(pool),
     }
+
+
+def reservations_of(pool: Pool) -> list[dict[str, Any]]:
+    """The setting `reservations`."""
+    if not pool.reservations:
+        return []
+    from slotq_core.wire.capacity.reservations import as_json  # Few pools have reservations.
+
+    return [as_json(reservation) for reservation in pool.reservations]
 
 
 def _nodes(pool: Pool) -> dict[str, Any] | None:
@@ -554,6 +590,8 @@ def _duration(pool: str, key: str, value: object) -> int | None:
     """A duration in milliseconds, from seconds or a text with units such as `2h`."""
     if value is None:
         return None if key in _ABSENT else 0
+    if key in MAY_BE_AUTO and value == AUTOMATIC:
+        return AUTO
     if isinstance(value, str) and (duration := seconds_in(value)) is not None:
         value = duration
     if key == "suspend_grace" and isinstance(value, bool | str):
@@ -566,7 +604,10 @@ def longest(key: str) -> int:
     return int(_FIELDS[key].metadata.get("most", model.LONGEST)) // 1000
 
 
-def _seconds(duration: int | None) -> int | None:
+def said_duration(duration: int | None) -> int | str | None:
+    """Return a duration (ms) in seconds, or as the word for AUTO."""
+    if duration == AUTO:
+        return AUTOMATIC
     return None if duration is None else duration // 1000
 
 

@@ -123,9 +123,8 @@ def fitting(
         items = changed_items(change, HISTORY)
         pools |= {*pool_changes([change], None), *items.pools}
         used |= {*node_uses([change])}
-        count += (
-            items.count + len([*_yield_actions("", [change])]) + len(warm_changes([change], ()))
-        )
+        others = (*_yield_actions("", [change]), *_health_actions("", [change]))
+        count += items.count + len(others) + len(warm_changes([change], ()))
         if number and count + len(pools) + len(used) > most_actions:
             return number
     return len(changes)
@@ -156,6 +155,7 @@ def commit_actions(
             for action in _job_actions(name, change.before.version, changed)
         ),
         *_yield_actions(name, changes),
+        *_health_actions(name, changes),
         *_node_actions(name, node_uses(changes, nodes), absent),
         *(put(name, key, item) for node in changed_nodes for key, item in node.written.items()),
         *(delete(name, key) for node in changed_nodes for key in node.deleted),
@@ -273,6 +273,15 @@ def _yield_actions(name: str, changes: Sequence[Change]) -> Iterator[Action]:
     kept = {table.yield_key(pool, this): this for pool, this in yields_in(changes)}
     for key, this in kept.items():
         yield put(name, key, write(this))
+
+
+def _health_actions(name: str, changes: Sequence[Change]) -> Iterator[Action]:
+    """Yield the actions that store the health of pools; the change of the job's copy there changes
+    the pool's ledger."""
+    for change in changes:
+        attempt = change.after.attempt
+        if change.health is not None and attempt is not None:
+            yield put(name, table.health_key(attempt.pool), write(change.health))
 
 
 def activity_of(written: object) -> str:

@@ -134,6 +134,8 @@ class MemoryDecisions:
 
     def _apply(self, change: Change) -> Job:
         name, began = change.after.name, change.after.attempt
+        if began and change.health is not None:
+            self._state.health[began.pool] = change.health
         self._state.index.forget(change.before)
         if began:
             self._state.attempts[name].setdefault(began.number, began)

@@ -1,5 +1,6 @@
 """When capacity is there.
 
-schedule  the size of a pool as a function of time
-plans     what a training plan offers, as last read
+schedule      the size of a pool as a function of time
+plans         what a training plan offers, as last read
+reservations  slots of a pool that are set aside for one project
 """

@@ -22,7 +22,7 @@ from slotq_core.model.reasons.gang_incomplete import (
     GangIncomplete,
     Lacks,
 )
-from slotq_core.model.reasons.hours import EndsTooLate, PoolNotYetOpen
+from slotq_core.model.reasons.hours import EndsTooLate, PoolNotYetOpen, SlotsSetAside
 from slotq_core.model.reasons.limits import (
     BudgetSpent,
     ClassForbidden,
@@ -101,6 +101,7 @@ __all__ = [
     "SameUser",
     "ShareUsed",
     "SlotsComing",
+    "SlotsSetAside",
     "StartForbidden",
     "SweepLimit",
     "TriesAgain",

@@ -71,3 +71,42 @@ class EndsTooLate(Reason):
         )
         closes = f"has {in_slots(self.slots)}" if self.slots else "closes"
         return f"pool {self.pool} {closes} at {self.moment}; the job {longest} and {why}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotsSetAside(Reason):
+    """A reservation of another project needs slots of the pool before the job has ended, and the
+    job must not be evicted."""
+
+    code: ClassVar[str] = "slots_set_aside"
+    pool: str
+    needed: int
+    reserved: int
+    """How many slots are reserved for other projects then."""
+    capacity: int
+    project: str
+    """The project of the reservation, or of the largest of several."""
+    begins: int
+    """When the reservation begins (ms)."""
+    ends: int
+    """When it ends (ms)."""
+    from_moment: str
+    """The begin in words."""
+    to_moment: str
+    """The end in words."""
+    longest: int
+    """The longest that an attempt of the job may run (ms); 0: not known, because the job is older
+    than the pool's reservations."""
+
+    def sentence(self) -> str:
+        longest = (
+            f"may run for {lasting(self.longest)} (MaxRuntimeInSeconds)"
+            if self.longest
+            else "is older than the reservation, so that nothing is known of how long it may run"
+        )
+        return (
+            f"{self.reserved} of the {in_slots(self.capacity)} of pool {self.pool} "
+            f"{'is' if self.reserved == 1 else 'are'} reserved for project {self.project} from "
+            f"{self.from_moment} to {self.to_moment}; the job needs {in_slots(self.needed)}, "
+            f"{longest} and is not preemptible"
+        )

@@ -414,6 +414,7 @@ class TimeCause(StrEnum):
     RESERVE_AFTER = "reserve_after"
     TIME_SLICE = "time_slice"
     HOURS = "hours"
+    RESERVATION = "reservation"
 
 
 _HAPPENS = {
@@ -428,6 +429,7 @@ _HAPPENS = {
     TimeCause.RESERVE_AFTER: "pool {pool} drains for it",
     TimeCause.TIME_SLICE: "a time slice in pool {pool} ends",
     TimeCause.HOURS: "pool {pool} changes its size",
+    TimeCause.RESERVATION: "a reservation in pool {pool} begins or ends",
 }
 
 

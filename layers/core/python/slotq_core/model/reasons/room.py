@@ -192,14 +192,20 @@ class Reserved(Reason):
     free: int
     project: str = ""
     """The job's project if the job brings it beyond its fair share: jobs of other projects within
-    theirs then still start. Empty: nothing behind the job starts."""
+    theirs then still start. Empty: behind the job only those start that cannot delay it."""
+    at_latest: int | None = None
+    """By when (ms) the job has its slots, if nothing ahead of it takes them; None: not known."""
 
     def sentence(self) -> str:
         of_project = f" of project {self.project}" if self.project else ""
         others = f"; {WITHIN_SHARES_START}" if self.project else ""
+        when = ""
+        if self.at_latest is not None:
+            when = f"; at the latest {iso(self.at_latest)}, if nothing ahead of it enters"
         return (
             f"pool {self.pool} starts nothing{of_project} behind this job until the job has its "
-            f"{in_slots(self.needed)}; {self.free} free so far{others}"
+            f"{in_slots(self.needed)}, except what cannot delay it; {self.free} free so far"
+            f"{when}{others}"
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError
 from slotq_core.model.jobs import Job
-from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
+from slotq_core.operations.attempts.pool_lessons import KnownHealth, Lessons, is_accepted
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import InParallel
@@ -95,7 +95,9 @@ class AttemptChanges:
 
     def _commit(self, wanted: Wanted, change: Change) -> Changed | None:
         """Commit one change; after a conflict, the change of the job as it is then."""
+        known = self._lessons.known()
         for _ in range(_TRIES):
+            (change,) = known.with_starts([change])
             try:
                 (after,) = self._store.decisions.commit([change])
             except Conflict:
@@ -104,37 +106,44 @@ class AttemptChanges:
                     return found
                 change = found
                 continue
-            return self._changed([(wanted, change, after)])[0]
+            return self._changed([(wanted, change, after)], known)[0]
         raise Conflict(f"{wanted.training_job}: its job's record changed {_TRIES} times in a row")
 
     def _in_one_pool(self, ready: Sequence[_Ready]) -> dict[int, Outcome]:
         found: dict[int, Outcome] = {}
+        known = self._lessons.known()
         while ready:
-            changes = [this.change for this in ready[:_MOST_TOGETHER]]
+            changes = known.with_starts([this.change for this in ready[:_MOST_TOGETHER]])
             count = self._store.decisions.fitting(changes)
-            found |= self._together(ready[:count])
+            found |= self._together(ready[:count], known)
             ready = ready[count:]
         return found
 
-    def _together(self, ready: Sequence[_Ready]) -> Iterator[tuple[int, Outcome]]:
+    def _together(
+        self, ready: Sequence[_Ready], known: KnownHealth
+    ) -> Iterator[tuple[int, Outcome]]:
         """Commit in one transaction. Where it is refused, commit each half."""
         if len(ready) == 1:
             yield ready[0].number, self._alone(ready[0])
             return
+        changes = known.with_starts([this.change for this in ready])
         try:
-            jobs = self._store.decisions.commit([this.change for this in ready])
+            jobs = self._store.decisions.commit(changes)
         except Conflict:
             middle = len(ready) // 2
-            yield from self._together(ready[:middle])
-            yield from self._together(ready[middle:])
+            yield from self._together(ready[:middle], known)
+            yield from self._together(ready[middle:], known)
             return
         except SlotQError as error:
             yield from ((this.number, error) for this in ready)
             return
-        made = [(this.wanted, this.change, after) for this, after in zip(ready, jobs, strict=True)]
+        made = [
+            (this.wanted, change, after)
+            for this, change, after in zip(ready, changes, jobs, strict=True)
+        ]
         found: Sequence[Outcome]
         try:
-            found = self._changed(made)
+            found = self._changed(made, known)
         except SlotQError as error:
             found = [error] * len(ready)
         yield from zip((this.number for this in ready), found, strict=True)
@@ -145,8 +154,11 @@ class AttemptChanges:
         except SlotQError as error:
             return error
 
-    def _changed(self, made: Sequence[tuple[Wanted, Change, Job]]) -> list[Changed]:
-        learned = self._lessons.take([(change, wanted.answer) for wanted, change, _ in made])
+    def _changed(
+        self, made: Sequence[tuple[Wanted, Change, Job]], known: KnownHealth
+    ) -> list[Changed]:
+        taken = [(change, wanted.answer) for wanted, change, _ in made]
+        learned = self._lessons.take(taken, known)
         return [
             Changed(
                 job=after,

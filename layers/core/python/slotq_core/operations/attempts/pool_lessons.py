@@ -1,5 +1,9 @@
-"""Update a pool's health from a committed change: missing capacity, a missing right, and the return
-of each. If the handler dies before the update, the next start repeats the lesson."""
+"""Update a pool's health from a change: missing capacity, a missing right, the return of each, and
+how long a start took.
+
+What a start shows is written in its own transaction (`Change.health`). Other lessons follow the
+commit: if the handler dies before the update, the next start repeats the lesson.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ from slotq_core.policy.lifecycle.pool_health import (
     after_capacity_error,
     after_failed_agent,
 )
+from slotq_core.policy.lifecycle.start_times import start_in, with_start
 from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
@@ -35,16 +40,24 @@ class Lessons:
         self._configuration, self._health = configuration, health
         self._clock = clock
 
-    def take(self, taken: Sequence[tuple[Change, CallResult | None]]) -> list[bool]:
-        """Record what these changes show, one after the other: each pool is read and written at
-        most once. With each change: SageMaker's answer, if the change follows from one. Returns
-        whether each has changed the health of a pool."""
-        known = _Known(self._health)
+    def known(self) -> KnownHealth:
+        """The health of pools, for changes that are committed together."""
+        return KnownHealth(self._health)
+
+    def take(
+        self,
+        taken: Sequence[tuple[Change, CallResult | None]],
+        known: KnownHealth | None = None,
+    ) -> list[bool]:
+        """Record what these committed changes show, one after the other: each pool is read and
+        written at most once. With each change: SageMaker's answer, if the change follows from one.
+        `known`: what was read for them. Returns whether each has shown what calls for a pass."""
+        known = known or self.known()
         learned = [self._take(known, change, answer) for change, answer in taken]
         known.keep()
         return learned
 
-    def _take(self, known: _Known, change: Change, answer: CallResult | None) -> bool:
+    def _take(self, known: KnownHealth, change: Change, answer: CallResult | None) -> bool:
         ended, live = change.ended, change.after.attempt
         if ended is not None:
             answer = answer or CallResult(verdict=Verdict.OK)
@@ -56,12 +69,14 @@ class Lessons:
             learned = known.learn(
                 live.pool, lambda health: after_acceptance(health, change.after.role)
             )
+        if change.health is not None:
+            return known.has_started(live.pool, change.health) or learned
         return (_begins_to_run(change) and known.learn(live.pool, after_a_start)) or learned
 
     def unanswered(self, attempt: Attempt, answer: CallResult) -> None:
         """Record that a missing right hides the outcome of the create. Nothing else starts in the
         pool meanwhile."""
-        known = _Known(self._health)
+        known = KnownHealth(self._health)
         self._refused(known, attempt.pool, EVERYBODY, answer.action, answer.message)
         known.keep()
 
@@ -80,7 +95,7 @@ class Lessons:
 
     def of_missing_instances(self, pool: str, message: str) -> bool:
         """Record that SageMaker had no instance for a node in time."""
-        now, known = self._clock.now(), _Known(self._health)
+        now, known = self._clock.now(), KnownHealth(self._health)
         is_new = known.learn_of_pool(
             pool, lambda pool: after_capacity_error(pool, now=now, message=message)
         )
@@ -99,12 +114,14 @@ class Lessons:
 
     def _of_pool(self, pool: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
         """Take one lesson. Returns whether it was new."""
-        known = _Known(self._health)
+        known = KnownHealth(self._health)
         is_new = known.learn(pool, learned)
         known.keep()
         return is_new
 
-    def _of_an_end(self, known: _Known, change: Change, ended: Attempt, answer: CallResult) -> bool:
+    def _of_an_end(
+        self, known: KnownHealth, change: Change, ended: Attempt, answer: CallResult
+    ) -> bool:
         message = ended.message or change.before.message
         if ended.outcome is AttemptOutcome.NO_CAPACITY:
             return self._no_capacity(known, change.before, ended, answer.quota, message)
@@ -115,7 +132,7 @@ class Lessons:
         return False
 
     def _no_capacity(
-        self, known: _Known, job: Job, ended: Attempt, quota: ServiceQuota | None, message: str
+        self, known: KnownHealth, job: Job, ended: Attempt, quota: ServiceQuota | None, message: str
     ) -> bool:
         def refused(pool: Pool) -> PoolHealth:
             limit = limit_of(pool, quota)
@@ -127,7 +144,7 @@ class Lessons:
         changed = [name for name in names if known.learn_of_pool(name, refused)]
         return bool(changed)
 
-    def _refused(self, known: _Known, pool: str, role: str, action: str, message: str) -> bool:
+    def _refused(self, known: KnownHealth, pool: str, role: str, action: str, message: str) -> bool:
         now = self._clock.now()
         return known.learn_of_pool(
             pool,
@@ -137,7 +154,7 @@ class Lessons:
         )
 
 
-class _Known:
+class KnownHealth:
     """The health of pools while lessons are taken: read when first needed, written at the end."""
 
     def __init__(self, health: Health) -> None:
@@ -159,10 +176,34 @@ class _Known:
     def learn(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
         """Take a lesson that depends on the health alone, so the pool is not read. A healthy pool,
         as most are, costs one read."""
+        before = self._read(name)
+        return self._set(name, before, learned(before))
+
+    def with_starts(self, changes: Sequence[Change]) -> list[Change]:
+        """The changes, each pool's first that ends a start with what all of them show of the pool.
+        A pool costs one read, which `take` then saves."""
+        firsts: dict[str, int] = {}
+        shown: dict[str, PoolHealth] = {}
+        for number, change in enumerate(changes):
+            attempt, took = change.after.attempt, start_in(change.before, change.after)
+            if attempt is None or attempt.running_since is None or took is None:
+                continue
+            pool = attempt.pool
+            if firsts.setdefault(pool, number) == number:
+                shown[pool] = after_a_start(self._read(pool))
+            shown[pool] = with_start(shown[pool], took, attempt.running_since)
+        health = {firsts[pool]: after for pool, after in shown.items()}
+        return [replace(change, health=health.get(number)) for number, change in enumerate(changes)]
+
+    def has_started(self, name: str, health: PoolHealth) -> bool:
+        """Take what a committed change has stored; returns whether the pool had capacity errors."""
+        before, self._health[name] = self._read(name), health
+        return before.errors > health.errors
+
+    def _read(self, name: str) -> PoolHealth:
         if name not in self._health:
             self._health[name] = self._stored.get(name)
-        before = self._health[name]
-        return self._set(name, before, learned(before))
+        return self._health[name]
 
     def keep(self) -> None:
         """Write what has changed."""

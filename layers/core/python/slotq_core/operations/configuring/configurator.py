@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.admission.access import Permissions
-from slotq_core.admission.configuration import references, subscription
+from slotq_core.admission.configuration import references, reservations, subscription
 from slotq_core.admission.configuration.subscription import Held, SettingsInUse
 from slotq_core.admission.instances.instance_contents import declared
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
@@ -143,6 +143,7 @@ class Configurator:
                     f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
                 )
             after = defined(name, values, before)
+            reservations.check_to_come(before, after, self._clock.now())
             if before is not None:
                 after = following(before, after, named=values)
             pools = [after if pool.name == name else pool for pool in now.pools]
@@ -243,6 +244,8 @@ class Configurator:
             configuration = self._store.configuration.read()
             now, revision = _settings(configuration), configuration.revision
             after, last = planned(now), self._last()
+            if after != now:
+                after = reservations.without_ended(after, self._clock.now())
             is_current = seen in {None, revision}
             made_it = last is not None and (last.who, last.revision) == (by, revision)
             if after == now and (is_current or made_it):
@@ -304,6 +307,7 @@ class Configurator:
             self._roles.check_nodes(now.pools, after.pools)
             self._plans.check_pools(now.pools, after.pools)
         references.check(now, after)
+        reservations.check(now, after, self._clock.now())
         self._check_jobs(now, after, moved)
         held: Held = {}
         if after.sharing.projects and after.sharing != now.sharing:

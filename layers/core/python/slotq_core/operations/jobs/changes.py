@@ -262,7 +262,8 @@ class Changes:
 def _on_its_instances(
     admitted: Job, submitted: Submission, request: Request, pools: Sequence[Pool]
 ) -> Job:
-    """The job with its GPUs of a node, with how long it may run where pools have hours, and with
+    """The job with its GPUs of a node, with how long it may run where pools have hours or
+    reservations, and with
     the warm instances that it may use."""
     if submitted.gpus:
         from slotq_core.admission.instances.nodes import (
@@ -270,7 +271,7 @@ def _on_its_instances(
         )
 
         admitted = with_gpus(admitted, submitted, request, pools)
-    if any(pool.is_timed for pool in pools):
+    if any(pool.asks_how_long for pool in pools):
         from slotq_core.admission.instances.runtimes import with_longest  # Few pools have hours.
 
         admitted = with_longest(admitted, request, pools)

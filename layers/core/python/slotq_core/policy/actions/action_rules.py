@@ -13,6 +13,7 @@ from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.state.plan_state import PlanState
 
 if TYPE_CHECKING:
+    from slotq_core.policy.actions.backfill import Backfill
     from slotq_core.policy.actions.nodes.node_moves import NodeConsolidation
 
 
@@ -26,6 +27,13 @@ class Rules:
         self.reclaims = Reclaims(state=state)
         self.consolidation = Consolidation(state=state)
         self._state = state
+
+    @cached_property
+    def backfill(self) -> Backfill:
+        """Starts where a pool drains: only for a plan in which one does."""
+        from slotq_core.policy.actions.backfill import Backfill
+
+        return Backfill(self._state, self.eligible)
 
     @cached_property
     def node_moves(self) -> NodeConsolidation:

@@ -270,6 +270,7 @@ class Search:
         taking, taken = Taking(self._asked, self._mine), list[Candidate]()
         left = dict(chains)
         coming: dict[str, Iterator[Candidate]] = {}
+        rights = self._state.reservations
         while not enough(taken):
             if not left:
                 return None
@@ -278,13 +279,20 @@ class Search:
             if giver not in coming:
                 coming[giver] = iter(candidates(giver))
             theirs = left[giver]
-            victim = self._next(coming[giver], taking, theirs) if taking.is_fair(theirs) else None
+            fair = taking.is_fair(theirs) and (rights is None or self._may_give(giver, taken))
+            victim = self._next(coming[giver], taking, theirs) if fair else None
             if victim is None:  # A project that may not give any more never may again.
                 del left[giver]
             else:
                 taken.append(victim)
                 taking.lose(self._accounts.scopes.counted(victim, self._name), left[giver])
         return tuple(taken)
+
+    def _may_give(self, project: str, taken: Sequence[Candidate]) -> bool:
+        """Whether the project has more than is reserved for it, without the victims."""
+        rights = self._state.reservations
+        gone = self._freed(victim for victim in taken if victim.project == project)
+        return rights is None or rights.may_give(project, self._name, gone.slots)
 
     def _next(
         self, candidates: Iterator[Candidate], taking: Taking, theirs: Chain

@@ -2,13 +2,15 @@
 
 "A job that does not fit is passed by smaller ones behind it (backfill) until it has waited
 `reserve_after` since its entry; then one of its pools drains for it, the one where fewest slots are
-missing. 0 = strict order; absent = always backfill. Claims come before a drain." After a user has
-yielded to a time slice, the wait counts from that moment.
+missing." From then on only jobs pass that cannot delay it (backfill.py): with 0 from the beginning;
+absent = always backfill. "Claims come before a drain." After a user has yielded to a time slice,
+the wait counts from that moment. Where bounds say when the job fits, the pool where it fits first
+drains, so that a job that passes in one pool never brings the drain to a slower one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -19,7 +21,18 @@ def due_at(entry: int, room: PoolRoom) -> int | None:
     return None if room.pool.reserve_after is None else entry + room.pool.reserve_after
 
 
-def pool_to_drain(job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None:
-    """The one of these pools that drains for the job from now on; None if there are none. The
-    job's own order of pools decides between equals."""
-    return min(rooms, key=lambda room: sum(room.missing(job).values()), default=None)
+def pool_to_drain(
+    job: Job, rooms: Sequence[PoolRoom], expected_at: Callable[[Job, PoolRoom], int] | None
+) -> PoolRoom | None:
+    """The one of these pools that drains for the job from now on; None if there are none. The one
+    where it fits first at the latest, else where fewest slots are missing. The job's own order of
+    pools decides between equals. `expected_at`: when it fits at the latest (ms); None: nobody
+    knows."""
+    if len(rooms) < 2:
+        return rooms[0] if rooms else None
+
+    def key(room: PoolRoom) -> tuple[int, int]:
+        missing = sum(room.missing(job).values())
+        return (expected_at(job, room) if expected_at else 0), missing
+
+    return min(rooms, key=key)

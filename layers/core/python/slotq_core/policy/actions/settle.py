@@ -59,9 +59,10 @@ def _timed(snapshot: Snapshot, now: int) -> Iterator[GiveUp | Stall | Demote]:
 
 
 def _closings(snapshot: Snapshot, now: int, gone: AbstractSet[str]) -> Iterator[Close | DropClaim]:
-    """What follows from the hours of pools, besides the jobs that stop already (`gone`)."""
-    if not any(pool.schedule for pool in snapshot.pools):
-        return  # Most queues have no hours, and no cold start should pay for them.
+    """What follows from the hours and reservations of pools, besides the jobs that stop already
+    (`gone`)."""
+    if not any(pool.schedule or pool.reservations for pool in snapshot.pools):
+        return  # Most queues have neither, and no cold start should pay for them.
     from slotq_core.policy.lifecycle.closing import closings
 
     yield from closings(snapshot, now, gone)

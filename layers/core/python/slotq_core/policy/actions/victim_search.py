@@ -1,7 +1,8 @@
 """The better set of victims.
 
-Where a better set exists (fewer of a higher rank, then less slot-time lost, then fewer victims)
-and is found within bounds, it is taken. The search starts from the greedy set (victims.py) and
+Where a better set exists (fewer of a higher rank, then less cost in whole starts, then fewer
+evictions in the last 24 h, then less slot-time lost, then fewer victims) and is found within
+bounds, it is taken. The search starts from the greedy set (victims.py) and
 replaces it only by a less harmful one.
 
 The search extends sets candidate by candidate. Among sets that cover the same part of the
@@ -25,7 +26,11 @@ SETS = 1 << 14
 
 _COUNT = 20
 _LOST = 60
-"""Bits for the number of victims and for the slot-milliseconds lost, with room for sums."""
+"""Bits for the number of victims, or of evictions, and for slot-milliseconds, with room for
+sums."""
+_PAID = _COUNT + _LOST
+_COST = _PAID + _COUNT
+"""The lowest bits of the evictions and of the cost."""
 
 
 def better(
@@ -65,18 +70,19 @@ class _Harm:
     """Harm as one number; sums compare as `Eviction.harm` of the sets does.
 
     From the highest bits: the number of victims of each rank above `base`, the highest rank first;
-    the slot-time lost; the number of victims.
+    the cost; the evictions in the last 24 h; the slot-time lost; the number of victims.
     """
 
     def __init__(self, candidates: Sequence[Candidate], base: Rank) -> None:
         ranks = sorted({candidate.rank for candidate in candidates if candidate.rank > base})
-        self._shift = {rank: _LOST + _COUNT * (1 + level) for level, rank in enumerate(ranks)}
+        self._shift = {rank: _COST + _LOST + _COUNT * level for level, rank in enumerate(ranks)}
 
     def of(self, candidate: Candidate) -> int:
         number = candidate.number
         shift = self._shift.get(candidate.rank)
         above = 0 if shift is None else number << shift
-        return above + (candidate.lost << _COUNT) + number
+        cost = (candidate.slot_cost << _COST) + (candidate.paid << _PAID)
+        return above + cost + (candidate.lost << _COUNT) + number
 
 
 @dataclass(kw_only=True, slots=True)

@@ -29,12 +29,15 @@ class Eviction:
     room: PoolRoom
     victims: tuple[Candidate, ...]
 
-    def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int]:
-        """The sort key of harm: "fewer of a higher rank (above `base`), then less slot-time lost,
-        then fewer victims". Smaller is better."""
+    def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int, int, int]:
+        """The sort key of harm: "fewer of a higher rank (above `base`), then less cost in whole
+        starts, then fewer evictions in the last 24 h, then less slot-time lost, then fewer
+        victims". Smaller is better."""
         ranks = (victim.rank for victim in self.victims for _ in range(victim.number))
         return (
             tuple(sorted((rank for rank in ranks if rank > base), reverse=True)),
+            sum(victim.slot_cost for victim in self.victims),
+            sum(victim.paid for victim in self.victims),
             sum(victim.lost for victim in self.victims),
             sum(victim.number for victim in self.victims),
         )

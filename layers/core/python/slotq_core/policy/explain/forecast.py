@@ -135,7 +135,9 @@ def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outloo
     missing = room.missing(job)
     known = known_times(job, entered(job, state.precedence.yields), room, rules.slices)
     if room.closing is not None:
-        known.append((outlook.TimeCause.HOURS, room.closing.next_chance(job)))
+        at, reserved = room.closing.next_chance(job)
+        cause = outlook.TimeCause.RESERVATION if reserved else outlook.TimeCause.HOURS
+        known.append((cause, at))
     times = {(cause, at) for cause, at in known if at is not None and at > state.now}
     return Outlook(
         rooms=(_room(state, job, room, missing),),

@@ -21,7 +21,7 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 
 def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
     """When (ms) the next back-off, start time-out, stall, demotion, end of a grace, change of a
-    pool's size, turn of a budget or hour of past use is due; None: nothing is due."""
+    pool's size, reservation, turn of a budget or hour of past use is due; None: nothing is due."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
     timers += [
         at for at, _ in (*gives_up_at(snapshot), *stalls_at(snapshot), *demotes_at(snapshot))
@@ -34,7 +34,7 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
         from slotq_core.policy.state.nodes.node_ends import nodes_end
 
         timers += nodes_end(snapshot, now)
-    if any(pool.schedule for pool in snapshot.pools):
+    if any(pool.schedule or pool.reservations for pool in snapshot.pools):
         from slotq_core.policy.lifecycle.closing import closing_times
 
         timers += closing_times(snapshot, now)

@@ -54,10 +54,10 @@ def coming(job: Job, room: PoolRoom) -> Reason:
     )
 
 
-def reserved(job: Job, room: PoolRoom) -> Reason:
-    """The reason of a job that the room drains for."""
+def reserved(job: Job, room: PoolRoom, at_latest: int | None) -> Reason:
+    """The reason of a job that the room drains for. `at_latest`: by when the job has its slots."""
     held_back = room.drain.held_back if room.drain else ""
-    return reasons.Reserved(**_numbers(job, room), project=held_back)
+    return reasons.Reserved(**_numbers(job, room), project=held_back, at_latest=at_latest)
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
@@ -235,7 +235,8 @@ def _is_well(job: Job, room: PoolRoom) -> bool:
 
 
 def _too_late(job: Job, room: PoolRoom) -> Reason | None:
-    """The reason of a job that would not have ended when its pool closes."""
+    """The reason of a job that would not have ended when its pool closes, or reserved slots are
+    needed."""
     closing = room.closing
     if closing is None or not closing.keeps_out([job], job.demand.slots):
         return None
@@ -258,6 +259,8 @@ def bounds(job: Job, room: PoolRoom, state: PlanState) -> list[Reason]:
     found = (
         state.budgets.reason(job.project) if _is_by_budget(bound, job, state) else bound
         for bound in _bounds(job, room, state.accounts)
+        if not isinstance(bound, reasons.QuotaExceeded)
+        or not state.limits.quotas_allow(job, room.pool.name)
     )
     return list(dict.fromkeys(found))
 

@@ -10,7 +10,7 @@ from slotq_core.gpu_amounts import WHOLE
 from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
-from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.jobs import MOST_EVICTIONS, Claim, Job, JobState
 from slotq_core.model.pools import OnStall, Pool, WarmSlot, gpus_of
 from slotq_core.model.reasons.stalled import Stalled
 from slotq_core.policy import plan
@@ -219,7 +219,10 @@ def evicted(
     the beneficiary, or the victim's own gang after a rollback or its pool at the end of a window,
     which have no beneficiary (`gains`)."""
     order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
-    return _stopping(victim, order, stopped_for(order), evictions=victim.evictions + 1)
+    lately = victim.evicted_at if gains is None else _with_eviction(victim, now)
+    return _stopping(
+        victim, order, stopped_for(order), evictions=victim.evictions + 1, evicted_at=lately
+    )
 
 
 def requeued(job: Job, by: str, now: int) -> Job:
@@ -236,7 +239,16 @@ def moved(job: Job, claim: Claim, beneficiary: Job, now: int) -> Job:
         beneficiary=beneficiary_of(beneficiary),
     )
     message = f"moved to {claim.node or claim.pool} for {beneficiary.name}"
-    return _stopping(job, order, message, claim=claim, evictions=job.evictions + 1)
+    lately = _with_eviction(job, now)
+    return _stopping(
+        job, order, message, claim=claim, evictions=job.evictions + 1, evicted_at=lately
+    )
+
+
+def _with_eviction(victim: Job, now: int) -> tuple[int, ...]:
+    """The moments (ms) at which others have lately taken the victim's slots, with this one. What
+    its own user, its gang or its pool's hours end is no loss to others."""
+    return (*victim.evicted_at, now)[-MOST_EVICTIONS:]
 
 
 def ended_with_group(job: Job, why: str, now: int) -> Job:
@@ -288,8 +300,14 @@ def stopped_as(decided: Job, job: Job) -> Job | None:
         return None
     if (job.entry_time, job.attempts) != (decided.entry_time, decided.attempts):
         return None
-    evictions = decided.evictions
-    return _stopping(job, order, decided.message, claim=decided.claim, evictions=evictions)
+    return _stopping(
+        job,
+        order,
+        decided.message,
+        claim=decided.claim,
+        evictions=decided.evictions,
+        evicted_at=decided.evicted_at,
+    )
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:

@@ -5,6 +5,8 @@ than the pool can spare; it waits again at its place, or goes on in another pool
 starts only where it ends before that, however long it may run; one that still runs when the slots
 are really gone (the hours have changed since) is stopped then.
 
+Reservations of other projects keep jobs out in the same way (`reservations`); they stop none.
+
 See docs/policy-decisions.md#pools-with-hours.
 """
 
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
+from slotq_core.model.capacity.reservations import moments_of
 from slotq_core.model.capacity.schedule import (
     SizeChange,
     in_force,
@@ -21,16 +25,15 @@ from slotq_core.model.capacity.schedule import (
     slots_left_at,
 )
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import LONGEST, Pool
+from slotq_core.model.pools import Pool
 from slotq_core.model.reasons import EndsTooLate, PoolNotYetOpen, Reason
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.runtimes import may_run_for
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import Close, DropClaim
 
-
-def may_run_for(job: Job) -> int:
-    """The longest (ms) that an attempt of the job may run, as far as is known."""
-    return job.longest_attempt or LONGEST
+if TYPE_CHECKING:
+    from slotq_core.policy.lifecycle.reservations import Clash
 
 
 def loses(job: Job) -> bool:
@@ -43,23 +46,29 @@ def loses(job: Job) -> bool:
 
 
 class Closing:
-    """What the coming changes of a pool's size keep out of it, during one plan."""
+    """What the coming changes of a pool's size, and reservations there, keep out of it, during one
+    plan."""
 
     def __init__(self, pool: Pool, active: Iterable[Job], now: int) -> None:
         """`active`: the jobs that hold slots of the pool. `now`: in ms."""
         self._pool, self._now = pool, now
         self._fixed = [job for job in active if job.state is not JobState.STOPPING and loses(job)]
+        """The jobs there that must not be stopped."""
         self.is_shut = not slots_at(pool.schedule, now, of=pool.capacity.slots)
         """Whether the pool offers no slots now."""
 
     def keeps_out(self, jobs: Sequence[Job], slots: int) -> bool:
         """Whether these jobs, which start together and take so many slots here, would be cut off by
-        a change of the pool's size."""
-        return _cut(self._pool, jobs, slots, self._now, self._fixed) is not None
+        a change of the pool's size, or be in the way of a reservation."""
+        if _cut(self._pool, jobs, slots, self._now, self._fixed) is not None:
+            return True
+        return _clash(self._pool, jobs, slots, self._now, self._fixed) is not None
 
-    def next_chance(self, job: Job) -> int | None:
-        """When (ms) the pool's size next changes so that the job could start; None: not known."""
-        return _next_chance(self._pool, job, self._now)
+    def next_chance(self, job: Job) -> tuple[int | None, bool]:
+        """When (ms) the pool's size or its reservations next change so that the job could start
+        (None: not known), and whether a reservation begins or ends then."""
+        at = _next_chance(self._pool, job, self._now)
+        return at, at in {*moments_of(self._pool.reservations, self._now)}
 
     def why(self, job: Job) -> Reason:
         """Why the pool takes the job not now."""
@@ -76,6 +85,11 @@ class Closing:
                 cause=cut.cause,
                 preemptible=job.evictable,
             )
+        clash = _clash(pool, [job], needed, self._now, self._fixed)
+        if clash is not None and needed <= offered:
+            from slotq_core.policy.lifecycle.reservations import set_aside
+
+            return set_aside(pool, job, clash)
         present = in_force(pool.schedule, self._now)
         opens = next_opening(pool.schedule, self._now, needed)
         return PoolNotYetOpen(
@@ -110,13 +124,25 @@ def _cut(
     for change in pool.schedule:
         if not begin < change.at < ends or change.slots is None:
             continue
-        held = sum(job.demand.slots for job in fixed if _ends(job, begin) > change.at)
+        held = sum(job.demand.slots for job in fixed if ends_at(job, begin) > change.at)
         if slots > change.slots - held:
             return change
     return None
 
 
-def _ends(job: Job, now: int) -> int:
+def _clash(
+    pool: Pool, jobs: Sequence[Job], slots: int, begin: int, fixed: Iterable[Job] = ()
+) -> Clash | None:
+    """What keeps these jobs from reserved slots of the pool; None: nothing does."""
+    if not pool.reservations:
+        return None
+    # Few pools have reservations, and no cold start should pay for them.
+    from slotq_core.policy.lifecycle.reservations import clash
+
+    return clash(pool, jobs, slots, begin, fixed)
+
+
+def ends_at(job: Job, now: int) -> int:
     """When (ms) a job that holds slots has ended at the latest."""
     since = job.attempt.running_since if job.attempt else None
     return (now if since is None else since) + may_run_for(job)
@@ -124,8 +150,9 @@ def _ends(job: Job, now: int) -> int:
 
 def _next_chance(pool: Pool, job: Job, now: int) -> int | None:
     """When (ms) the pool's size next changes so that the job could start; None: not known."""
-    later = (change.at for change in pool.schedule if change.at > now)
-    return next((at for at in later if _may_start(pool, job, at)), None)
+    later = {change.at for change in pool.schedule if change.at > now}
+    later.update(moments_of(pool.reservations, now))
+    return next((at for at in sorted(later) if _may_start(pool, job, at)), None)
 
 
 def _may_start(pool: Pool, job: Job, at: int) -> bool:
@@ -133,7 +160,7 @@ def _may_start(pool: Pool, job: Job, at: int) -> bool:
     needed = job.demand.slots
     if needed > slots_at(pool.schedule, at, of=pool.capacity.slots):
         return False
-    return _cut(pool, [job], needed, at) is None
+    return _cut(pool, [job], needed, at) is None and _clash(pool, [job], needed, at) is None
 
 
 def closings(snapshot: Snapshot, now: int, gone: AbstractSet[str]) -> Iterator[Close | DropClaim]:
@@ -142,7 +169,7 @@ def closings(snapshot: Snapshot, now: int, gone: AbstractSet[str]) -> Iterator[C
     gangs = {group.name for group in snapshot.groups if group.max_parallel is None}
     stopped = set(gone)
     for pool in snapshot.pools:
-        if not pool.schedule:
+        if not (pool.schedule or pool.reservations):
             continue
         active = [job for job in snapshot.active if pool.name in dict(job.holds)]
         jobs = _to_stop(pool, active, snapshot, gangs, now)
@@ -159,10 +186,10 @@ def closings(snapshot: Snapshot, now: int, gone: AbstractSet[str]) -> Iterator[C
 
 
 def closing_times(snapshot: Snapshot, now: int) -> Iterator[int]:
-    """When (ms) changes of pools' sizes next matter: jobs may start then, or have to stop, also
-    those that start now."""
+    """When (ms) changes of pools' sizes, and reservations, next matter: jobs may start then, or
+    have to stop, also those that start now."""
     for pool in snapshot.pools:
-        if not pool.schedule:
+        if not (pool.schedule or pool.reservations):
             continue
         jobs = [job for job in (*snapshot.waiting, *snapshot.due) if pool.name in job.pools]
         chances = [_next_chance(pool, job, now) for job in jobs]

@@ -51,15 +51,20 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
     if not health.errors:
         return health
     if health.learned is None:
-        rights, failed = health.missing_rights, health.failed_nodes
-        return replace(HEALTHY, missing_rights=rights, failed_nodes=failed, plan=health.plan)
+        return replace(forgotten(health), failed_nodes=health.failed_nodes)
     return replace(health, errors=0, not_before=None)
 
 
 def forgotten(health: PoolHealth) -> PoolHealth:
     """The health without the results of capacity errors and failed nodes: the pool is tried in full
-    at once. Missing rights stay, and what is known of a training plan."""
-    return replace(HEALTHY, missing_rights=health.missing_rights, plan=health.plan)
+    at once. Missing rights stay, what is known of a training plan, and how long starts take."""
+    return replace(
+        HEALTHY,
+        missing_rights=health.missing_rights,
+        plan=health.plan,
+        starts=health.starts,
+        started_at=health.started_at,
+    )
 
 
 def after_failed_agent(

@@ -5,12 +5,15 @@ job's own is capped by its pool's `max_min_runtime`, default 0); one already sto
 create call SageMaker has not answered is never evicted either: a stop could overtake the create.
 Evicting one evicts the gang: jobs that are evicted together are one `Candidate`.
 
+An eviction costs the work since the last checkpoint plus one start of the pool, in whole starts.
+Where no start is known, it costs the work alone.
+
 See docs/policy-decisions.md#victims.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotq_core.gpu_amounts import WHOLE
@@ -35,8 +38,17 @@ class Later(str):
         return str.__lt__(self, other)
 
 
-Order = tuple[Rank, int, int, int, int, Later, Later]
+Order = tuple[Rank, int, int, int, int, int, int, Later, Later]
 """The sort key of candidates."""
+
+StartTimes = Mapping[str, int]
+"""How long a start takes (ms), by pool; a pool that is not here has no known start, nor has a
+node."""
+
+NO_STARTS: StartTimes = {}
+
+_LATELY = 86_400_000
+"""For how long (ms) an eviction spares its victim the next, among candidates of equal cost."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -56,14 +68,25 @@ class Candidate:
     """Work that stopping may cost, summed over all jobs (ms times slots)."""
     slots: int
     """Slots in all pools."""
+    cost: int
+    """What an eviction costs the candidate (ms): the unsaved work and one start, rounded up to
+    whole starts; of a gang, the worst member's. Where no start is known, the same as `unsaved`."""
+    slot_cost: int
+    """The same, summed over all jobs (ms times slots)."""
+    start: int = 0
+    """How long a start takes where the candidate runs (ms), the slowest; 0: not known."""
+    evicted_lately: int = 0
+    """The evictions for others within `_LATELY`, of a gang the most of a member; 0 where no start
+    is known."""
     started: int = 0
     """If only this plan has started the candidate, a number that grows with each start; else 0."""
     others: tuple[Place, ...] = ()
     """Members of the same gangs elsewhere: they stop, too. What they hold does not count here."""
     order: Order = field(init=False)
-    """The sort key of candidates, the first victim first: "lowest rank, then least time since the
-    last reported checkpoint (else since the attempt's start), then larger, then later entry, then
-    later name". But of the starts of this plan the last is taken first, and before jobs that run.
+    """The sort key of candidates, the first victim first: "lowest rank, then least cost in whole
+    starts, then fewer evictions in the last 24 h, then least time since the last reported
+    checkpoint (else since the attempt's start), then larger, then later entry, then later name".
+    But of the starts of this plan the last is taken first, and before jobs that run.
     The last job's name breaks ties between a gang and a job of one name."""
 
     @property
@@ -101,25 +124,40 @@ class Candidate:
     @property
     def order_once_started(self) -> Order:
         """The sort key in the next plan, for which everything that this plan has started runs."""
-        return (*self.order[:2], 0, *self.order[3:])
+        rank_of, cost, _, lost, _, larger, later, name, last = self.order
+        cost = max(cost, self.start)
+        return (rank_of, cost, self.evicted_lately, lost, 0, larger, later, name, last)
+
+    @property
+    def paid(self) -> int:
+        """The evictions that count for it. A start of this plan has no instances to lose yet."""
+        return 0 if self.started else self.evicted_lately
 
     def __post_init__(self) -> None:
         name, last = Later(self.name), Later(self.places[-1][0].name)
-        larger, later = -self.slots, -self.entry_time
-        self.order = (self.rank, self.unsaved, -self.started, larger, later, name, last)
+        larger, later, begun = -self.slots, -self.entry_time, -self.started
+        self.order = (
+            self.rank, self.cost, self.paid, self.unsaved, begun, larger, later, name, last,
+        )  # fmt: skip
 
 
-def alone(job: Job, pool: str, now: int, started: int) -> Candidate:
-    """A single job as a candidate; quicker than `candidate_of`."""
-    cost = unsaved(job, now)
+def alone(job: Job, pool: str, now: int, started: int, start: int = 0) -> Candidate:
+    """A single job as a candidate; quicker than `candidate_of`. `start`: how long a start takes in
+    its pool (ms); 0: not known."""
+    work = unsaved(job, now)
+    cost = _in_starts(job, work, start)
     return Candidate(
         name=job.name,
         gang=False,
         places=((job, pool),),
         rank=rank(job),
         entry_time=job.entry_time,
-        unsaved=cost,
-        lost=cost * job.demand.slots,
+        unsaved=work,
+        lost=work * job.demand.slots,
+        cost=cost,
+        slot_cost=cost * job.demand.slots,
+        start=start,
+        evicted_lately=_lately(job, now) if start else 0,
         slots=job.demand.slots,
         started=started,
     )
@@ -128,9 +166,11 @@ def alone(job: Job, pool: str, now: int, started: int) -> Candidate:
 class RunningGang:
     """The running members of one gang. They are evicted together."""
 
-    def __init__(self, name: str, ranked: Iterable[Job], now: int) -> None:
+    def __init__(
+        self, name: str, ranked: Iterable[Job], now: int, starts: StartTimes = NO_STARTS
+    ) -> None:
         """`ranked`: also members that may yet join, so that a join changes nothing."""
-        self._name, self._ranked, self._now = name, ranked, now
+        self._name, self._ranked, self._now, self._starts = name, ranked, now, starts
         self.places: list[Place] = []
         self.started: dict[str, int] = {}
         """By member that this plan has started, the number of the start."""
@@ -166,6 +206,7 @@ class RunningGang:
                     ranked=self._ranked,
                     started=max(self.started.values()) if as_a_whole else 0,
                     others=self.on_nodes,
+                    starts=self._starts,
                 )
         return self._as_one
 
@@ -176,9 +217,11 @@ class RunningGang:
 class NodeWithGangs(RunningGang):
     """A node with members of gangs. Who takes its instance evicts these gangs whole."""
 
-    def __init__(self, name: str, gangs: Sequence[RunningGang], now: int) -> None:
+    def __init__(
+        self, name: str, gangs: Sequence[RunningGang], now: int, starts: StartTimes = NO_STARTS
+    ) -> None:
         """`name`: of the job that stands for the node."""
-        super().__init__(name, (), now)
+        super().__init__(name, (), now, starts)
         self._gangs_on_it = gangs
 
     def as_one(self) -> Candidate | None:
@@ -198,7 +241,13 @@ class NodeWithGangs(RunningGang):
             if gang.protected or any(job.project != shown.project for job, _ in members):
                 return None
             elsewhere |= {job.name: (job, at) for job, at in members if at != shown.name}
-        return candidate_of([(shown, pool)], shown.name, self._now, others=(*elsewhere.values(),))
+        return candidate_of(
+            [(shown, pool)],
+            shown.name,
+            self._now,
+            others=(*elsewhere.values(),),
+            starts=self._starts,
+        )
 
 
 def candidate_of(
@@ -210,6 +259,7 @@ def candidate_of(
     ranked: Iterable[Job] = (),
     started: int = 0,
     others: tuple[Place, ...] = (),
+    starts: StartTimes = NO_STARTS,
 ) -> Candidate:
     """These jobs as one candidate. `ranked`: other jobs that count for its rank and entry time.
     `others`: jobs that stop with it."""
@@ -217,6 +267,9 @@ def candidate_of(
     jobs = [job for job, _ in ordered]
     members = [*jobs, *ranked]
     stopped = [job for job, _ in others]
+    every = [(job, starts.get(pool, 0)) for job, pool in (*ordered, *others)]
+    costs = [(job, _in_starts(job, unsaved(job, now), start)) for job, start in every]
+    start = max(start for _, start in every)
     return Candidate(
         name=name,
         gang=gang,
@@ -225,6 +278,10 @@ def candidate_of(
         entry_time=max(job.entry_time for job in members),
         unsaved=max(unsaved(job, now) for job in (*jobs, *stopped)),
         lost=sum(lost_by(job, now) for job in (*jobs, *stopped)),
+        cost=max(cost for _, cost in costs),
+        slot_cost=sum(_over_slots(cost, job) for job, cost in costs),
+        start=start,
+        evicted_lately=max(_lately(job, now) for job, _ in every) if start else 0,
         slots=sum(job.demand.slots for job in jobs),
         started=started,
         others=others,
@@ -242,7 +299,7 @@ def is_settled(job: Job) -> bool:
 
 def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
     """Whether a `min_runtime` will protect a job that only this plan has started."""
-    return job.attempt is None and _protection(job, pool, project_min) > 0
+    return job.attempt is None and longest_protection(job, pool, project_min) > 0
 
 
 def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
@@ -254,12 +311,16 @@ def stays_for_its_user(job: Job, other: Job, pool: Pool) -> bool:
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
     """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
     does not run now, or no `min_runtime` applies."""
-    length = _protection(job, pool, project_min)
-    if job.attempt is None or not length:
+    length, attempt = _protection(job, pool, project_min), job.attempt
+    auto = pool.auto_protection if attempt is not None and not attempt.node else 0
+    if attempt is None or not (length or auto):
         return False, None
-    if job.attempt.running_since is None:  # It starts, or is interrupted.
-        return job.attempt.ran_before < length, None
-    until = job.attempt.running_since + length
+    if attempt.running_since is not None:
+        until = attempt.running_since + max(length, auto)
+        return now < until, until
+    if attempt.ran_before < length:  # It starts, or is interrupted.
+        return True, None
+    until = attempt.admitted_at + auto
     return now < until, until
 
 
@@ -280,11 +341,34 @@ def unsaved(job: Job, now: int) -> int:
 
 def lost_by(job: Job, now: int) -> int:
     """Work that stopping the job now may cost (ms times slots); on a node, its part of the slot."""
-    cost, attempt = unsaved(job, now), job.attempt
+    return _over_slots(unsaved(job, now), job)
+
+
+def _over_slots(cost: int, job: Job) -> int:
+    attempt = job.attempt
     if attempt is not None and attempt.node:
         return cost * job.gpus // (WHOLE * max(1, attempt.node_gpus))
     return cost * job.demand.slots
 
 
+def _in_starts(job: Job, work: int, start: int) -> int:
+    """The work (ms) and one start, rounded up to whole starts. A job that only this plan has
+    started loses nothing."""
+    if not start:
+        return work
+    return 0 if job.attempt is None else -(-(work + start) // start) * start
+
+
+def _lately(job: Job, now: int) -> int:
+    """How often others have taken the job's slots within `_LATELY`."""
+    return sum(now - at < _LATELY for at in job.evicted_at)
+
+
+def longest_protection(job: Job, pool: Pool, project_min: int) -> int:
+    """How long (ms) each start of the job is protected in the pool at most."""
+    return max(_protection(job, pool, project_min), pool.auto_protection)
+
+
 def _protection(job: Job, pool: Pool, project_min: int) -> int:
-    return max(pool.min_runtime, project_min, min(job.min_runtime, pool.max_min_runtime))
+    """How long (ms) the settings protect the job in the pool from its start."""
+    return max(0, pool.min_runtime, project_min, min(job.min_runtime, pool.max_min_runtime))

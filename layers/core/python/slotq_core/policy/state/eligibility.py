@@ -28,7 +28,8 @@ class Eligibility:
     def closed_to(self, job: Job, room: PoolRoom) -> bool:
         """Whether the room drains for a job ahead of this one, so that this one may not start here
         without a claim. "A drain always holds back the later jobs of its own project"; a drain
-        beyond its project's share holds back no job of another project within its own share."""
+        beyond its project's share holds back no job of another project within its own share. None
+        holds back another project's job on slots that are reserved for it."""
         drain, pool = room.drain, room.pool.name
         if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
             return False
@@ -36,12 +37,15 @@ class Eligibility:
             return False
         if job.project == drain.project:
             return self._is_tried_last(job, pool) or self.place(job) > drain.place
+        rights = self._state.reservations
+        if rights is not None and rights.cover(job, pool):
+            return False
         within_share = self._state.shares.within
         return not (drain.beyond_share and within_share(self.with_gang(job, pool), pool))
 
     def ends_too_late(self, job: Job, room: PoolRoom) -> bool:
         """Whether the pool shrinks before the job, or the gang that starts or runs with it, ends,
-        and would cut the job off."""
+        and would cut the job off, or a reservation needs its slots before."""
         closing, gang = room.closing, self._state.gangs.get(job.group)
         if closing is None:
             return False
@@ -50,6 +54,16 @@ class Eligibility:
         if gang.runs:
             return closing.keeps_out([*gang.active, job], job.demand.slots)
         return closing.keeps_out(gang.waiting, gang.least_in(room.pool.name, job).demand.slots)
+
+    def drain_is_outdated(self, room: PoolRoom) -> bool:
+        """Whether the room drains for a job that may not start there any more: a limit keeps it
+        back, or its quota does."""
+        if room.drain is None:
+            return False
+        job = self._state.waiting[room.drain.job]
+        if self._state.concurrency.keeps_back(job):
+            return True
+        return not self.within_bounds(job, room)
 
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""

@@ -34,10 +34,11 @@ from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
 
-if TYPE_CHECKING:  # Most queues have no nodes, and no cold start should pay for them.
+if TYPE_CHECKING:  # Most queues have no nodes or reservations: no cold start should pay for them.
     from slotq_core.policy.state.groups.gangs import LiveGang
     from slotq_core.policy.state.nodes.node_room import NodeRoom
     from slotq_core.policy.state.nodes.nodes import Nodes
+    from slotq_core.policy.state.quotas.reservation_rights import ReservationRights
 
 Moved = tuple[tuple[Job, Claim], ...]
 """Jobs that move, each with the claim to its destination."""
@@ -86,7 +87,7 @@ class PlanState:
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
         self.rooms = rooms_of(seen, self.running, self.entitled, now, journal)
-        self.limits = QuotaLimits(self.accounts, self.shares)
+        self.limits = QuotaLimits(self.accounts, self.shares, self.reservations)
         self.lines, self.decided = self._turn_takers(lines), Decided(journal)
         self.held_in: dict[str, str] = {}
         """By job, the pool that holds slots for it."""
@@ -141,6 +142,15 @@ class PlanState:
             room.pool.state is PoolState.ACTIVE and job.demand.within(room.size) for room in open_to
         )
         return open_to if any(may_hold) else rooms
+
+    @cached_property
+    def reservations(self) -> ReservationRights | None:
+        """The reservations in force; None: no pool has any."""
+        if not any(pool.reservations for pool in self.snapshot.pools):
+            return None
+        from slotq_core.policy.state.quotas.reservation_rights import ReservationRights
+
+        return ReservationRights(self.rooms, self.now, self.budgets.soft)
 
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:

@@ -46,6 +46,7 @@ class PoolJobs:
         self._changed: set[str] = set()
         """Projects whose jobs, or members of their gangs, have come or gone."""
         self._protects = bool(pool.min_runtime or pool.max_min_runtime)
+        self._start = pool.health.start_time
         self.protections: dict[str, Protection] = {}
         """By job, the first to end first. A gang is protected as long as any of its jobs is."""
         self.placed: dict[str, int] = {}
@@ -176,7 +177,7 @@ class PoolJobs:
             return together
         if job.name not in self._alone:
             number = self.placed.get(job.name, 0)
-            self._alone[job.name] = alone(job, self._pool.name, self._now, number)
+            self._alone[job.name] = alone(job, self._pool.name, self._now, number, self._start)
         return self._alone[job.name]
 
 

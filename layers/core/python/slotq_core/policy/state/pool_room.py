@@ -100,7 +100,7 @@ class PoolRoom:
         """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
         self.closing = _closing(pool, active, now)
-        """What the pool's hours keep out; None: its size does not change with time."""
+        """What the pool's hours and reservations keep out; None: it has neither."""
         times = {
             TimeCause.POOL_BACKOFF: pool.health.not_before,
             TimeCause.LEARNED_LIMIT: pool.health.learned_until,
@@ -225,7 +225,7 @@ class PoolRoom:
 
 
 def _closing(pool: Pool, active: Sequence[Job], now: int) -> Closing | None:
-    if not pool.schedule:
+    if not (pool.schedule or pool.reservations):
         return None
     from slotq_core.policy.lifecycle.closing import Closing
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.state.candidates import NodeWithGangs, RunningGang
+from slotq_core.policy.state.candidates import NodeWithGangs, RunningGang, StartTimes
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
@@ -31,9 +31,12 @@ class RunningJobs:
         nodes: Nodes | None = None,
     ) -> None:
         self._journal = journal
-        self._gangs = {name: RunningGang(name, gang.ranked, now) for name, gang in gangs.items()}
+        starts = {pool.name: pool.health.start_time for pool in snapshot.pools} if gangs else {}
+        self._gangs = {
+            name: RunningGang(name, gang.ranked, now, starts) for name, gang in gangs.items()
+        }
         if nodes is not None and nodes.members.on_nodes:
-            self._gangs |= _on_nodes(self._gangs, nodes, now)
+            self._gangs |= _on_nodes(self._gangs, nodes, now, starts)
         self.pools = {pool.name: PoolJobs(pool, now, self._gangs) for pool in snapshot.pools}
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         for job in snapshot.active:
@@ -57,6 +60,10 @@ class RunningJobs:
             for jobs in self.pools.values()
             for job in jobs.safe.values()
         }
+
+    def minimum(self, project: str) -> int:
+        """The `min_runtime` of the project (ms)."""
+        return self._minima.get(project, 0)
 
     def add(self, job: Job, pool: str) -> None:
         """Add a job that this plan gives slots in the pool."""
@@ -117,12 +124,16 @@ class RunningJobs:
                 self.pools[pool].protections[job.name] = until, job
 
 
-def _on_nodes(gangs: Mapping[str, RunningGang], nodes: Nodes, now: int) -> dict[str, RunningGang]:
+def _on_nodes(
+    gangs: Mapping[str, RunningGang], nodes: Nodes, now: int, starts: StartTimes
+) -> dict[str, RunningGang]:
     """Tell the gangs their members on nodes. Return the nodes with members, each as a gang."""
     for name, places in nodes.members.on_nodes.items():
         gangs[name].on_nodes = places
     return {
-        shown.group: NodeWithGangs(shown.name, [gangs[name] for name in nodes.members.on(key)], now)
+        shown.group: NodeWithGangs(
+            shown.name, [gangs[name] for name in nodes.members.on(key)], now, starts
+        )
         for key, shown in nodes.as_jobs.items()
         if shown.group
     }

@@ -44,7 +44,7 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         drain = _drain(steps, job, timed)
     if drain:
         _begin(steps, drain, job)
-        state.decided.say(job, explain.reserved(job, drain))
+        state.decided.say(job, explain.reserved(job, drain, steps.rules.backfill.promise(drain)))
     elif _counts_attempts(state, job):
         _count_failed_attempt(state, [job], waiting_reason(steps, job))
     else:
@@ -154,7 +154,8 @@ def _drain(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom | None
         and state.shares.could_ever_hold(eligible.with_gang(job, room.pool.name), room.pool.name)
         and eligible.within_bounds(job, room)
     ]
-    return pool_to_drain(job, may_drain) if may_drain else None
+    whole = job.group in state.gangs
+    return pool_to_drain(job, may_drain, None if whole else steps.rules.backfill.expected_at)
 
 
 def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
@@ -169,6 +170,7 @@ def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
         beyond_share=beyond,
     )
     steps.state.journal.set(room, "drain", drain)
+    steps.has_drained = True
 
 
 def _endangers(steps: Steps, job: Job) -> Reason | None:

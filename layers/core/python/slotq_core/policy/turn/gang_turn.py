@@ -78,7 +78,7 @@ class GangTurn:
         if self._start_or_wait():
             return True
         before = self._state.journal.checkpoint()
-        served = self._reclaimed() or self._whole(self._preempt)
+        served = self._reclaimed() or self._on_reserved() or self._whole(self._preempt)
         if served and self._evict_for(served):
             return True
         if served:  # All victims got their slots in this plan: take the slots back, then start.
@@ -105,6 +105,10 @@ class GangTurn:
             self._spare, self._once_started = safe, True
             served = self._fair_to_all()
         return served
+
+    def _on_reserved(self) -> list[str]:
+        """Take back slots that are reserved for the gang's project. Return who is served."""
+        return self._whole(self._take_reserved) if self._state.reservations is not None else []
 
     def _fair_to_all(self) -> list[str]:
         """Reclaim only what no project deserves once all victims are gone. Return who is served.
@@ -325,6 +329,12 @@ class GangTurn:
         if found:
             self._taken += [(job, found.room.pool.name, victim) for victim in found.victims]
         return self._steps.evict(job, found) and self._begins(job, rooms)
+
+    def _take_reserved(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        if self._hold(job, rooms, owed=True):
+            return True
+        within = self._within(job, self._steps.with_rights(job, rooms))
+        return self._steps.take_reserved(job, within)
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         if self._hold(job, rooms, owed=True):

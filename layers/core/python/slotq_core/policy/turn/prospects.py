@@ -6,7 +6,7 @@ The test is a bound, not a rule. If a job has no prospects, no step of its turn 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slotq_core.gpu_amounts import WHOLE
@@ -45,7 +45,7 @@ def might_gain(job: Job, rooms: Sequence[PoolRoom], state: PlanState) -> bool:
     )
 
 
-def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
+def _finds_room(job: Job, rooms: Sequence[PoolRoom], state: PlanState) -> bool:
     """Whether a step before the time slices may find anything."""
     own, demand, accounts = rank(job), job.demand, state.accounts
     mine: Chain = ()
@@ -65,7 +65,8 @@ def _finds_room(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
             mine, reclaims = chain, may_reclaim(asked, chain)
         if reclaims and accounts.givers(pool.name).among(room.jobs.projects(), mine, asked):
             return True
-    return False
+    rights = state.reservations
+    return rights is not None and any(rights.cover(job, room.pool.name) for room in rooms)
 
 
 def _on_nodes(gang: LiveGang, nodes: Nodes) -> tuple[int, int]:
@@ -87,6 +88,9 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     with all that it may preempt."""
     representative = gang.representative
     rooms = {room.pool.name: room for job in gang.waiting for room in state.rooms_of(job)}
+    rights = state.reservations
+    if rights is not None and any(rights.of(representative.project, name) for name in rooms):
+        return True
     giving = {
         project
         for job in {job.demand: job for job in gang.waiting}.values()

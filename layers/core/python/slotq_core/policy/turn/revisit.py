@@ -58,7 +58,8 @@ class Revisit:
         Jobs served since the drain began may have used up a quota, a limit or the number of jobs
         that may run at once.
         """
-        outdated = [room for room in self._state.rooms.values() if self._drain_is_outdated(room)]
+        is_outdated = self._rules.eligible.drain_is_outdated
+        outdated = [room for room in self._state.rooms.values() if is_outdated(room)]
         for room in outdated:
             if room.drain and not room.drain.gang:
                 self._state.decided.unsay(self._state.waiting[room.drain.job])
@@ -189,11 +190,3 @@ class Revisit:
         if dropped and any(other.name in dropped for other in jobs):
             return False
         return any(might_gain(other, state.rooms_of(other), state) for other in jobs)
-
-    def _drain_is_outdated(self, room: PoolRoom) -> bool:
-        if room.drain is None:
-            return False
-        job = self._state.waiting[room.drain.job]
-        if self._state.concurrency.keeps_back(job):
-            return True
-        return not self._rules.eligible.within_bounds(job, room)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slotq_core.model.attempts import StopCause
@@ -24,6 +24,8 @@ class Steps:
 
     def __init__(self, state: PlanState, rules: Rules) -> None:
         self.state, self.rules = state, rules
+        self.has_drained = False
+        """Whether a pool has begun to drain in this plan."""
 
     def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """Start the job on free slots, in the first room where it fits: before others in one that
@@ -35,6 +37,18 @@ class Steps:
                 classed = self.rules.eligible.classed(job, room.pool.name)
                 self.state.start(job, room, classed)
                 return True
+        return False
+
+    def backfill(self, job: Job, rooms: Iterable[PoolRoom]) -> bool:
+        """Start the job on free slots in the first room that drains for another, if that delays the
+        other in no way. A start that would use up a limit of the other is taken back."""
+        for room in rooms if self.has_drained else ():
+            if room.drain and room.fits_now(job) and self.rules.backfill.lets_pass(job, room):
+                before = self.state.journal.checkpoint()
+                self.state.start(job, room, self.rules.eligible.classed(job, room.pool.name))
+                if not self.rules.eligible.drain_is_outdated(room):
+                    return True
+                self.state.journal.rollback(before)
         return False
 
     def wait_for_coming(
@@ -90,7 +104,20 @@ class Steps:
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         find = self.rules.reclaims.find
         changed = [room for room in rooms if room.jobs.placed]
-        return self.evict(job, find(job, rooms) or find(job, changed, once_started=True))
+        found = find(job, rooms) or find(job, changed, once_started=True)
+        if found is None and self.state.reservations is not None:
+            return self.take_reserved(job, rooms)
+        return self.evict(job, found)
+
+    def take_reserved(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Take back slots that are reserved for the job's project."""
+        rights = self.state.reservations
+        if rights is None:
+            return False
+        from slotq_core.policy.actions.reservation_reclaim import ReservationReclaim
+
+        search = ReservationReclaim(state=self.state, rights=rights)
+        return self.evict(job, search.find(job, [room.pool.name for room in rooms]))
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         allow = self.state.limits.quotas_allow

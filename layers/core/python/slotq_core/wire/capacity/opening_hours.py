@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.capacity.schedule import Schedule, SizeCause, SizeChange
-from slotq_core.timestamps import from_datetime, to_datetime
+from slotq_core.timestamps import from_datetime, to_datetime, wall_clock
 
 MOST = 28
 """The most windows of a pool."""
@@ -112,20 +112,20 @@ def schedule(windows: tuple[str, ...], now: int, *, grace: int = 0) -> Schedule:
 @lru_cache(maxsize=64)
 def _of_day(windows: tuple[str, ...], day: int, grace: int) -> Schedule:
     read_windows = [read(text) for text in windows]
-    zone = ZoneInfo(read_windows[0].zone)
+    zone = read_windows[0].zone
     begin = to_datetime(day * 86_400_000)
     changes = []
     for opens, closes in _merged(_moments(read_windows, begin - timedelta(days=9), AHEAD + 10)):
         if closes - grace <= opens:
             continue
-        changes.append(SizeChange(at=opens, said=_said(opens, zone)))
+        changes.append(SizeChange(at=opens, said=wall_clock(opens, zone)))
         changes.append(
             SizeChange(
                 at=closes - grace,
                 slots=0,
                 cause=SizeCause.WINDOW,
                 grace=grace,
-                said=_said(closes, zone),
+                said=wall_clock(closes, zone),
             )
         )
     if not changes or changes[0].at > day * 86_400_000:
@@ -164,11 +164,6 @@ def _merged(moments: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((opens, closes))
     return found
-
-
-def _said(moment: int, zone: ZoneInfo) -> str:
-    wall = to_datetime(moment).astimezone(zone)
-    return f"{wall:%H:%M} {zone.key}, {wall.day} {wall:%b}"
 
 
 def _check_overlaps(pool: str, windows: list[Window]) -> None:

@@ -114,6 +114,14 @@ def plans_go_with_their_pools(document: Shared) -> Iterator[DocumentFault]:
         yield DocumentFault(("pools", places[name], "plan_arn"), said)
 
 
+def reservations_are_of_projects(document: Shared) -> Iterator[DocumentFault]:
+    projects = [project.name for project in document.projects]
+    for place, pool in enumerate(document.pools):
+        for index, reservation in enumerate(pool.reservations):
+            if (name := reservation["project"]) not in projects:
+                yield unknown(("pools", place, "reservations", index), "project", name, projects)
+
+
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
     """A project's prescriptions for requests do not contradict each other."""
     for place, project in enumerate(document.projects):
@@ -199,6 +207,7 @@ CHECKS: tuple[Check, ...] = (
     spot_pools_have_no_nodes,
     pools_with_hours_have_no_nodes,
     plans_go_with_their_pools,
+    reservations_are_of_projects,
     requests_agree,
     quotas_are_of_one_kind,
     weights_are_of_shared_resources,

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import AUTO, Pool
 from slotq_core.model.sharing import Settings, Sharing
 from slotq_core.wire.capacity import traits
 from slotq_core.wire.document import checks
@@ -49,6 +49,7 @@ from slotq_core.wire.document.sections import (
 )
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
+    AUTOMATIC,
     CHOICES,
     CLASS_NAME,
     DURATIONS,
@@ -258,6 +259,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         "nodes": _nodes(section.nodes) if section.nodes else None,
         "windows": [*section.windows],
         "plan_arn": section.plan_arn,
+        "reservations": [*section.reservations],
     }
 
 
@@ -265,7 +267,9 @@ def _nodes(section: NodesSection) -> dict[str, Any]:
     return {**section.model_dump(mode="json"), "keep": _whole_seconds("nodes.keep", section.keep)}
 
 
-def _whole_seconds(key: str, milliseconds: int | None) -> int | None:
+def _whole_seconds(key: str, milliseconds: int | None) -> int | str | None:
+    if milliseconds == AUTO:
+        return AUTOMATIC
     if milliseconds is not None and milliseconds % 1000:
         raise InvalidRequest("whole seconds are needed", field=key)
     return None if milliseconds is None else milliseconds // 1000

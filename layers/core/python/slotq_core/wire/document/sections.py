@@ -30,6 +30,7 @@ from slotq_core.wire.document.values import (
     HalfLife,
     Influence,
     MaybeName,
+    MinRuntime,
     Name,
     Pattern,
     Period,
@@ -37,6 +38,7 @@ from slotq_core.wire.document.values import (
     Principal,
     Properties,
     Quota,
+    Reservations,
     SessionRole,
     SlotHours,
     UserLimits,
@@ -111,7 +113,8 @@ class PoolSection(Section):
     """Properties of each slot. Jobs may require them, and do not use them up."""
     state: PoolState = PoolState.ACTIVE
     reserve_after: Duration | None = None
-    min_runtime: Duration = 0
+    min_runtime: MinRuntime = 0
+    """A number, or `auto`."""
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
@@ -134,6 +137,8 @@ class PoolSection(Section):
     """The treatment of a preemptible job without checkpoints."""
     windows: Windows = ()
     """When the pool is open; empty: always."""
+    reservations: Reservations = ()
+    """Slots that are set aside for projects."""
     nodes: Annotated[
         NodesSection | None, BeforeValidator(switched), Field(json_schema_extra=_or_flag)
     ] = None

@@ -15,13 +15,14 @@ from slotq_core.gpu_amounts import MOST as MOST_GPUS
 from slotq_core.gpu_amounts import RULE, Gpus, gpus_number, read_gpus
 from slotq_core.model.callers import fits_everybody
 from slotq_core.model.demand import Demand
+from slotq_core.model.pools import AUTO
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.timestamps import WITH_UNITS, seconds_in
 from slotq_core.wire.capacity import traits
 from slotq_core.wire.document.faults import DocumentFault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
-from slotq_core.wire.pool_definition import GRACE, property_rule, property_value, sized
+from slotq_core.wire.pool_definition import AUTOMATIC, GRACE, property_rule, property_value, sized
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -290,6 +291,12 @@ Seconds = Annotated[int, BeforeValidator(seconds), _time()]
 """Seconds in the file, or a text with units such as `2h`; whole milliseconds in the model."""
 Duration = Annotated[int, BeforeValidator(_duration), _time(minimum=0)]
 """As `Seconds`, at least 0."""
+MinRuntime = Annotated[
+    int,
+    BeforeValidator(lambda value: AUTO if value == AUTOMATIC else _duration(value)),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"const": AUTOMATIC}]}),
+]
+"""As `Duration`, or `auto`."""
 Grace = Annotated[
     int,
     BeforeValidator(_grace),
@@ -327,6 +334,39 @@ Windows = Annotated[
     WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, _WINDOW]}}),
 ]
 """When a pool is open (`wire.capacity.opening_hours`)."""
+
+
+def _reservations(value: object) -> object:
+    """Read reservations; return them in their one form. Raises ValueError."""
+    if value in (None, [], ()):
+        return ()
+    from slotq_core.wire.capacity.reservations import as_json, defined  # Few pools have some.
+
+    try:
+        return tuple(as_json(reservation) for reservation in defined("", value))
+    except InvalidRequest as error:
+        raise ValueError(error.message.removeprefix("pool '': reservations ")) from None
+
+
+_MOMENT = {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]}
+_RESERVATION = {
+    "type": "object",
+    "properties": {
+        "project": {"type": "string"},
+        "slots": {"type": "integer", "minimum": 1},
+        "begins": _MOMENT,
+        "ends": _MOMENT,
+        "zone": {"type": "string"},
+    },
+    "required": ["project", "slots", "begins", "ends"],
+    "additionalProperties": False,
+}
+Reservations = Annotated[
+    tuple[dict[str, Any], ...],
+    BeforeValidator(_reservations),
+    WithJsonSchema({"type": "array", "items": _RESERVATION}),
+]
+"""Slots that are set aside for projects (`wire.capacity.reservations`)."""
 
 HalfLife = Annotated[
     int, BeforeValidator(_half_life), _time(minimum=DAY // 1000, maximum=90 * DAY // 1000)

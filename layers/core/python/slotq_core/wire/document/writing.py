@@ -13,7 +13,7 @@ from typing import Any
 
 from slotq_core.model.callers import NO_LIMITS, Limits
 from slotq_core.model.notices import JobEvent, Notification, Receiver
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import AUTO, Pool
 from slotq_core.model.projects import (
     EVERYWHERE,
     HOUR,
@@ -43,7 +43,7 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
 from slotq_core.wire.nodes.node_rules import NodeShare
-from slotq_core.wire.pool_definition import gpus_in
+from slotq_core.wire.pool_definition import AUTOMATIC, gpus_in, reservations_of
 
 Entry = dict[str, Any]
 
@@ -162,7 +162,15 @@ def department_entry(department: Department, doubled: Collection[str] = ()) -> E
 
 def pool_entry(pool: Pool) -> Entry:
     """Return a pool's entry."""
-    return _entry(PoolSection, pool, capacity=_amount(_declared(pool)), nodes=_nodes(pool))
+    protects = AUTOMATIC if pool.min_runtime == AUTO else _seconds(pool.min_runtime)
+    return _entry(
+        PoolSection,
+        pool,
+        capacity=_amount(_declared(pool)),
+        nodes=_nodes(pool),
+        reservations=reservations_of(pool),
+        min_runtime=protects,
+    )
 
 
 def _nodes(pool: Pool) -> Entry | None:

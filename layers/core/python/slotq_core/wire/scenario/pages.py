@@ -180,7 +180,15 @@ def health_of(view: PoolHealthView | None) -> PoolHealth:
     rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
     failed = tuple(record_of(nodes, FailedNodes) for nodes in view.failed_nodes)
     plan = _plan(view.plan) if view.plan else None
-    return record_of(view, PoolHealth, missing_rights=rights, failed_nodes=failed, plan=plan)
+    starts = tuple(map(milliseconds, view.starts))
+    return record_of(
+        view,
+        PoolHealth,
+        missing_rights=rights,
+        failed_nodes=failed,
+        plan=plan,
+        starts=starts,
+    )
 
 
 def _plan(view: PlanView) -> PlanFacts:

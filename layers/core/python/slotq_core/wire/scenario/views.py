@@ -134,6 +134,9 @@ class SnapshotJobView(SharedJobView):
     """How long (s) the request itself keeps its instances; None: it does not say."""
     longest_attempt: float = 0
     """The longest that one attempt on a node may run; 0: not known."""
+    runtime_bound: float = 0
+    """The longest that all of its attempts may run together, where pools drain for jobs; 0: no
+    bound."""
     user: str = ""
     role: str = ""
     attempts: int = 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import iso, seconds, wall_clock
 from slotq_core.wire import VERSION
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.capacity import traits
@@ -81,7 +82,7 @@ class PlanView(BaseModel):
 
 
 class PoolHealthView(BaseModel):
-    """The health of a pool, from SageMaker's refusals."""
+    """The health of a pool, from SageMaker's refusals and from what its starts took."""
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
@@ -99,6 +100,15 @@ class PoolHealthView(BaseModel):
     """When SageMaker last kept no instances warm, for want of a quota."""
     failed_nodes: list[FailedNodesView] = Field(default=[])
     """Images that could not run a node's agent in the pool."""
+    start_seconds: float | None = None
+    """How long a start takes, from the creation of a training job until it has its instances,
+    without waits for capacity: the mean of `starts`. None: not known."""
+    slow_start_seconds: float | None = None
+    """What 95 in 100 of them do not exceed."""
+    starts: list[float] = Field(default=[])
+    """How long the last 20 starts took, in seconds, the latest last."""
+    started_at: str | None = None
+    """When the latest of them ended."""
     plan: PlanView | None = None
     """The pool's training plan; None: the pool has none, or it was not read yet."""
 
@@ -127,6 +137,18 @@ class NodeRulesView(BaseModel):
     """The GPUs as CUDA_VISIBLE_DEVICES takes them; empty: the agent finds them."""
 
 
+class ReservationView(BaseModel):
+    """Slots of a pool that are set aside for one project."""
+
+    project: str
+    slots: int
+    begins: str
+    """In the time of its zone."""
+    ends: str
+    zone: str
+    """The time zone, as the IANA database names it."""
+
+
 class PoolSettingsView(BaseModel):
     """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
 
@@ -134,8 +156,9 @@ class PoolSettingsView(BaseModel):
     instance_type: str
     reserve_after: int | None
     """How long others may pass a job that does not fit; None: for ever."""
-    min_runtime: int
-    """How long an attempt is protected from eviction."""
+    min_runtime: int | Literal["auto"]
+    """How long an attempt is protected from eviction; `auto`: as long as a start takes, at most 10
+    minutes."""
     max_min_runtime: int
     """The most that a job's own `min_runtime` counts."""
     time_slice: int | None
@@ -180,6 +203,8 @@ class PoolSettingsView(BaseModel):
     """How the pool keeps nodes; None: every job takes whole instances."""
     windows: list[str] = Field(default=[])
     """When the pool is open; empty: always."""
+    reservations: list[ReservationView] = Field(default=[])
+    """Slots that are set aside for projects, the first to begin first."""
 
 
 class HoursView(BaseModel):
@@ -199,6 +224,22 @@ class HoursView(BaseModel):
     moment: str = ""
     """When slots come, or are gone for everybody, in the words of the pool's hours. Before they are
     gone, `changes_at` comes earlier by the pool's `suspend_grace`."""
+
+
+class PoolReservationView(BaseModel):
+    """A reservation that has not ended."""
+
+    pool: str
+    project: str
+    slots: int
+    begins: str
+    ends: str
+    zone: str
+    """The time zone in which it was made."""
+    in_force: bool
+    """Whether it has begun."""
+    moment: str
+    """When it begins, or, once it is in force, ends, in the time of its zone."""
 
 
 class WarmSlotView(BaseModel):
@@ -233,6 +274,8 @@ class PoolView(BaseModel):
     health: PoolHealthView
     hours: HoursView | None = None
     """None: the pool is always open."""
+    reserved: list[PoolReservationView] = Field(default=[])
+    """The reservations that have not ended, the first to begin first."""
 
 
 class PoolsView(BaseModel):
@@ -244,9 +287,26 @@ class PoolsView(BaseModel):
     """What a change was accepted with, as sentences."""
 
 
+class ReservationsView(BaseModel):
+    """The reservations of a queue that have not ended."""
+
+    version: int = VERSION
+    revision: int = 0
+    reservations: list[PoolReservationView]
+
+
+def reservations_view(view: PoolsView, pool: str | None = None) -> ReservationsView:
+    """The reservations in the pools, or in this one."""
+    found = (
+        entry for found in view.pools if pool in {None, found.name} for entry in found.reserved
+    )
+    return ReservationsView(revision=view.revision, reservations=[*found])
+
+
 def pool_view(
     pool: Pool,
     *,
+    now: int,
     size: Demand,
     used: Demand,
     hours: SizeNow | None = None,
@@ -263,6 +323,23 @@ def pool_view(
         settings=PoolSettingsView(**settings_of(pool)),
         health=health_view(pool.health),
         hours=view_of(hours, HoursView, cause=hours.cause.value) if hours else None,
+        reserved=[
+            _reservation_view(pool.name, reservation, now)
+            for reservation in pool.reservations
+            if reservation.ends > now
+        ],
+    )
+
+
+def _reservation_view(pool: str, reservation: Reservation, now: int) -> PoolReservationView:
+    begun = reservation.begins <= now
+    next_change = reservation.ends if begun else reservation.begins
+    return view_of(
+        reservation,
+        PoolReservationView,
+        pool=pool,
+        in_force=begun,
+        moment=wall_clock(next_change, reservation.zone),
     )
 
 
@@ -276,8 +353,17 @@ def _warm_view(slot: WarmSlot) -> WarmSlotView:
 def health_view(health: PoolHealth) -> PoolHealthView:
     rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
     failed = [view_of(nodes, FailedNodesView) for nodes in health.failed_nodes]
-    plan = _plan_view(health.plan) if health.plan else None
-    return view_of(health, PoolHealthView, missing_rights=rights, failed_nodes=failed, plan=plan)
+    plan, slow = _plan_view(health.plan) if health.plan else None, health.slow_start
+    return view_of(
+        health,
+        PoolHealthView,
+        missing_rights=rights,
+        failed_nodes=failed,
+        plan=plan,
+        start_seconds=seconds(health.start_time) if health.start_time else None,
+        slow_start_seconds=None if slow is None else seconds(slow),
+        starts=[*map(seconds, health.starts)],
+    )
 
 
 def _plan_view(facts: PlanFacts) -> PlanView:

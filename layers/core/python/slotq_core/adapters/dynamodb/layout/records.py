@@ -23,6 +23,7 @@ from slotq_core.model.attempts import (
     StopOrder,
 )
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
+from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
@@ -79,6 +80,7 @@ Record = (
     | FailedNodes
     | PlanFacts
     | PlanWindow
+    | Reservation
     | Sighting
     | AttemptUse
     | DaySum
@@ -218,6 +220,7 @@ _FORMS: Mapping[str, _Form] = {
     "tuple[MissingRight, ...]": _many(_of_record(MissingRight)),
     "tuple[FailedNodes, ...]": _many(_of_record(FailedNodes)),
     "tuple[PlanWindow, ...]": _many(_of_record(PlanWindow)),
+    "tuple[Reservation, ...]": _many(_of_record(Reservation)),
     "Mapping[str, str]": _by_name(_TEXT),
     "Sweep": _Form(
         lambda value: unpacked_sweep(value["B"]), lambda value: {"B": packed_sweep(value)}

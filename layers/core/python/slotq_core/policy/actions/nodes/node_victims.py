@@ -183,6 +183,8 @@ def _together(sharing: Sequence[Candidate]) -> Candidate:
         entry_time=max(candidate.entry_time for candidate in sharing),
         unsaved=max(candidate.unsaved for candidate in sharing),
         lost=sum(candidate.lost for candidate in sharing),
+        cost=max(candidate.cost for candidate in sharing),
+        slot_cost=sum(candidate.slot_cost for candidate in sharing),
         slots=sum(candidate.slots for candidate in sharing),
         others=tuple(place for candidate in sharing for place in candidate.others),
     )

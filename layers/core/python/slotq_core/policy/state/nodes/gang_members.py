@@ -45,6 +45,7 @@ class GangMembers:
     ) -> None:
         """`minima`: the `min_runtime` of projects (ms)."""
         self._pools, self._minima, self._now = pools, minima, now
+        self._starts = {name: pool.health.start_time for name, pool in pools.items()}
         jobs = [job for on_it in found for job in (*on_it.jobs, *on_it.claimants)] if gangs else []
         self._gangs = {job.group: gangs[job.group] for job in jobs if job.group in gangs}
         self.lowest = {name: min(gang.ranked, key=rank) for name, gang in self._gangs.items()}
@@ -91,7 +92,9 @@ class GangMembers:
         here = [(job, key[0]) for job, at in places if at == own]
         elsewhere = tuple((job, at) for job, at in places if at != own)
         ranked = self._gangs[name].ranked
-        whole = candidate_of(here, name, self._now, gang=True, ranked=ranked, others=elsewhere)
+        whole = candidate_of(
+            here, name, self._now, gang=True, ranked=ranked, others=elsewhere, starts=self._starts
+        )
         return replace(whole, slots=sum(job.gpus for job, _ in here))
 
     def _protection(self, job: Job) -> tuple[bool, int | None]:

@@ -333,6 +333,7 @@ def candidate_on(job: Job, pool: str, gpus: int, rank_of: Rank, now: int) -> Can
     """A job on a node as a candidate: it frees its GPUs there, and loses its part of the node's
     time. Its size is in hundredths of a GPU."""
     cost = unsaved(job, now)
+    lost = cost * job.gpus // (WHOLE * max(1, gpus))
     return Candidate(
         name=job.name,
         gang=False,
@@ -340,6 +341,8 @@ def candidate_on(job: Job, pool: str, gpus: int, rank_of: Rank, now: int) -> Can
         rank=rank_of,
         entry_time=job.entry_time,
         unsaved=cost,
-        lost=cost * job.gpus // (WHOLE * max(1, gpus)),
+        lost=lost,
+        cost=cost,
+        slot_cost=lost,
         slots=job.gpus,
     )

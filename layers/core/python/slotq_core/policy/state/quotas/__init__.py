@@ -9,6 +9,7 @@ givers       the projects that may give, kept as sets
 gate         who may reclaim from whom
 budgets      what a project may spend in a month, and what follows beyond it
 limits       what limits and quotas leave to a job
+reservation_rights  what is set aside for a project, whatever its share
 
 See docs/policy-decisions.md#shares-and-reclaim.
 """

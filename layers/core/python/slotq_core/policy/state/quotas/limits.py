@@ -7,6 +7,7 @@ demand does not count against the job.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
@@ -16,12 +17,17 @@ from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.shares import Shares
 
+if TYPE_CHECKING:
+    from slotq_core.policy.state.quotas.reservation_rights import ReservationRights
+
 
 class QuotaLimits:
     """Answers questions about the limits and quotas of the accounts and the users."""
 
-    def __init__(self, accounts: Accounts, shares: Shares) -> None:
-        self._accounts, self._shares = accounts, shares
+    def __init__(
+        self, accounts: Accounts, shares: Shares, reservations: ReservationRights | None = None
+    ) -> None:
+        self._accounts, self._shares, self._reservations = accounts, shares, reservations
         self._users = accounts.users
 
     def allow(self, job: Job, pool: str) -> bool:
@@ -62,8 +68,10 @@ class QuotaLimits:
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """Whether the quotas at each level have room for a job that cannot be evicted. They bind no
-        other job."""
+        other job, and none on slots that are reserved for its project until it ends."""
         if job.evictable:
+            return True
+        if self._reservations is not None and self._reservations.cover_whole_run(job, pool):
             return True
         shared = self._accounts.shared
         asked = job.demand if shared is None else shared.of(job, pool)
