@@ -294,6 +294,7 @@ def test_flares_own_apps_run_in_flares_simulator() -> None:
     assert "simulated with -c site-1,site-2,site-3,site-4 -t 4 -m 4" in said
     again = slotq("submit", "lungs_of_flare", "--image", "flare:2.9")
     assert "submitting 1 member of lungs-of-flare-r2" in again.stderr
+    app("averaging")
     refused = slotq("submit", "averaging", "--image", "other", code=ExitCode.USAGE)
     assert "--image is not for a JOB_FOLDER: the job.json" in refused.output
 
