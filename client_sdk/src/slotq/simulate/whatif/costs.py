@@ -19,7 +19,7 @@ _BY = ("pool", "kind")
 
 def costs(before: Forecast, after: Forecast, prices: InstancePrices) -> list[CostRow]:
     """A row for each pool and kind with use in one of the forecasts. A job on a node costs its part
-    of the instance. What SageMaker will bill for spot instances is not known."""
+    of the instance, and a start nothing. What SageMaker will bill for spot instances is not known."""
     without, with_change = _lines(before, prices), _lines(after, prices)
     return [
         CostRow(pool=pool, kind=kind, before=without.get(key), after=with_change.get(key))
@@ -53,8 +53,10 @@ def _uses(of: Forecast) -> Iterator[tuple[UsageGroup, Amounts]]:
     pools = {pool.name: pool for pool in of.queue.pools}
     begin, end = of.queue.at, of.until
     for run in of.record.runs:
+        if run.running is None:
+            continue
         until = end if run.until is None else min(run.until, end)
-        lasted = max(0, until - max(run.since, begin))
+        lasted = max(0, until - max(run.running, begin))
         for name, slots in _held(of.queue.job(run.job), run.pool, pools):
             if name in pools:
                 yield _use(pools[name], pools[name].capacity_kind.value, round(slots * lasted))
