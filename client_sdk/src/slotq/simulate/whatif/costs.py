@@ -19,7 +19,8 @@ _BY = ("pool", "kind")
 
 def costs(before: Forecast, after: Forecast, prices: InstancePrices) -> list[CostRow]:
     """A row for each pool and kind with use in one of the forecasts. A job on a node costs its part
-    of the instance, and a start nothing. What SageMaker will bill for spot instances is not known."""
+    of the instance. The time until a job has its instances costs nothing. What SageMaker will bill
+    for spot instances is not known."""
     without, with_change = _lines(before, prices), _lines(after, prices)
     return [
         CostRow(pool=pool, kind=kind, before=without.get(key), after=with_change.get(key))
