@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks import (
     cold_start,
     drain_trace,
+    evictions,
     inputs,
     memory,
     node_trace,
@@ -95,6 +96,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         parts |= {"inputs": inputs.measure, "memory": memory.measure}
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
         parts["emulator"] = emulator.measure
+        parts["evictions"] = evictions.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
         parts["drains in a trace"] = lambda: drain_trace.measure(options.trace)

@@ -245,6 +245,21 @@ def _node_trace(versions: Versions) -> Rows:
     yield from _by_way(versions, "nodes in a trace", names)
 
 
+def _evictions(versions: Versions) -> Rows:
+    names = {
+        "useful": "useful slot-time",
+        "starts": "starts",
+        "evictions": "evictions",
+        "starting_percent": "while starting (%)",
+        "soon_percent": "within 3 min of running (%)",
+        "most_in_an_hour": "most of one job in an hour",
+        "wait_2_p95_hours": "p95 wait, priority 2 (h)",
+        "wait_1_p95_hours": "priority 1 (h)",
+        "wait_0_p95_hours": "priority 0 (h)",
+    }
+    yield from _by_way(versions, "evictions", names)
+
+
 def _by_way(versions: Versions, part: str, names: Mapping[str, str]) -> Rows:
     """A row for each way to schedule a trace. `names`: the columns, by figure."""
     yield ["", *names.values()]
@@ -321,6 +336,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "trace": ("trace", _trace),
     "drains in a trace": ("drains in a trace", _drain_trace),
     "nodes in a trace": ("nodes in a trace", _node_trace),
+    "evictions": ("evictions", _evictions),
     "limits": ("limits", _limits),
     "rates": ("limits", _rates),
     "sizes": ("limits", _sizes),

@@ -26,7 +26,7 @@ PUBLIC = {
     "QueueClient": "client.py",
     "QueuedJob": "jobs/job.py",
     "QueueTrainingJobSession": "session/sdk2.py",
-    "direct": "session/other_calls.py",
+    "direct": "session/answers/other_calls.py",
     "Sweep": "sweeps/sweep.py",
     "uniform": "sweeps/space.py",
     "log_uniform": "sweeps/space.py",

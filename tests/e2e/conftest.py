@@ -58,3 +58,4 @@ def said():
 def _no_session_of_other_tests(monkeypatch):
     """The client uses boto3's default session, if there is one, with its credentials."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setattr(boto3, "setup_default_session", boto3.setup_default_session)

@@ -5,23 +5,28 @@ The training script is the demo's.
 
 from __future__ import annotations
 
+import re
+
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
 
+import sagemaker
 from sagemaker.estimator import Estimator
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.pytorch import PyTorch
 from sagemaker.tuner import HyperparameterTuner, IntegerParameter
 
+import slotq
 from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.job.train import begin, improve
 from slotq.demo.play import quiet
 from slotq.demo.proof import Evidence
 from slotq.errors import CheckpointsRequired, InvalidRequest, NameTaken, NeverFits
 from tests.e2e.waiting import in_background, until
+from tests.log_readers import ReaderByTime
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,7 +53,7 @@ def estimator(aws, script, said):
         }
         if kind is Estimator:
             given["image_uri"] = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
-        return kind(sagemaker_session=session, **(given | settings))
+        return kind(**{"sagemaker_session": session} | given | settings)
 
     return make
 
@@ -85,6 +90,60 @@ def test_a_fit_waits_is_evicted_resumes_and_completes(aws, estimator, said):
     assert f"checkpoint found: goes on from step {resumed}" in text
     assert "low: completed after 2 attempts, evicted 1 time" in text
     assert said.count("step 100 loss") <= 1
+
+
+THIRTY_LINES = """
+import pathlib, time
+
+place = pathlib.Path("/opt/ml/checkpoints/step")
+step = int(place.read_text()) if place.exists() else 0
+for n in range(step + 1, 31):
+    print(f"line {n}", flush=True)
+    place.with_suffix(".new").write_text(str(n))
+    place.with_suffix(".new").rename(place)
+    while n == 12 and not step:
+        time.sleep(0.1)
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def lines_script(tmp_path):
+    """Thirty lines: the first attempt stands still after twelve, the next goes on behind them."""
+    (tmp_path / "lines.py").write_text(THIRTY_LINES)
+    return {"source_dir": str(tmp_path), "entry_point": "lines.py"}
+
+
+@pytest.mark.parametrize("kind", ["queue session", "installed"])
+def test_fit_prints_each_log_line_once(estimator, said, lines_script, capsys, kind):
+    """Also the SDK's own session, whose `fit` looks again and again from the time of the last line:
+    as Airflow's operator and W&B Launch do."""
+    name, queue = kind.replace(" ", "-"), QueueClient()
+    given = {}
+    if kind == "installed":
+        boto_session = boto3.Session()
+        slotq.install(boto_session)
+        given["sagemaker_session"] = sagemaker.Session(boto_session)
+    job = estimator(name, steps=1, priority=1, **lines_script, **given)
+    airflow = ReaderByTime(job.sagemaker_session.boto_session.client("logs"), name, empties=3)
+    seen = []
+
+    def at_line_12():
+        seen.extend(airflow.look())
+        return "line 12" in seen
+
+    join = in_background(lambda: job.fit(job_name=name, logs="All"))
+    until(at_line_12, "the job has written nothing")
+    estimator(f"{name}-first", steps=1, priority=9).fit(job_name=f"{name}-first", wait=False)
+    assert join() is None
+    assert queue.jobs.view(name).evictions == 1
+    seen.extend(airflow.look())
+    printed = said if kind == "queue session" else capsys.readouterr().out.splitlines()
+    every = [f"line {n}" for n in range(1, 31)]
+    for log in (printed, seen):
+        plain = "\n".join(re.sub("\x1b.*?m", "", line) for line in log)  # The SDK prints dots, too.
+        assert re.findall(r"\bline [0-9]+$", plain, re.MULTILINE) == every
+    assert f"slotq: {name}: attempt 1 was evicted for {name}-first" in seen
 
 
 def test_fit_warns_of_a_job_without_checkpoints(aws, estimator, said):

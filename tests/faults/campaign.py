@@ -25,6 +25,7 @@ from tests.faults import (
     nodes,
     plan_mutants,
     reservation_mutants,
+    start_mutants,
     warm_mutants,
     world,
 )
@@ -49,6 +50,7 @@ MUTANTS = (
     *plan_mutants.MUTANTS,
     *reservation_mutants.MUTANTS,
     *backfill_mutants.MUTANTS,
+    *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 

@@ -131,6 +131,7 @@ def test_pools_are_shown_with_their_health(account: Account, monkeypatch):
         "missing_rights": [],
         "failed_nodes": [],
         "warm_refused_at": None,
+        "plan": None,
     }
 
 

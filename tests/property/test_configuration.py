@@ -38,6 +38,7 @@ def some(*texts):
     return st.lists(st.sampled_from(texts), max_size=3, unique=True).map(tuple)
 
 
+PLANS = "arn:aws:sagemaker:us-east-1:123456789012:training-plan"
 principals = st.lists(
     st.sampled_from(["arn:aws:iam::1:role/x", "arn:aws:iam::2:user/*", "*"]), max_size=3
 ).map(tuple)
@@ -57,7 +58,8 @@ def pools(draw):
             min_runtime=draw(seconds),
             max_min_runtime=draw(seconds),
             pending_timeout=draw(st.none() | seconds.map(lambda n: n + 1000)),
-            capacity_kind=draw(st.sampled_from(CapacityKind)),
+            capacity_kind=(kind := draw(st.sampled_from(CapacityKind))),
+            plan_arn=f"{PLANS}/{POOLS.index(name)}" if kind is CapacityKind.PLAN else "",
             spot_wait=draw(seconds),
             consolidate=draw(st.booleans()),
             count_foreign=draw(st.booleans()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hypothesis import given
@@ -11,6 +12,7 @@ from slotq_core.model.pools import HEALTHY, CapacityKind
 from slotq_core.policy.lifecycle.missing_rights import NO_EVICTION_FOR
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
+from tests.unit.test_plan_pools import LONG, PlanWorld, planned
 
 WARM = f"{INSTANCE_TYPE} for training warm pool usage"
 UNREAD = "a limit that nobody knows"
@@ -164,6 +166,61 @@ def test_a_quota_of_one_kind_of_capacity_changes_nothing_in_pools_of_the_other(
 ) -> None:
     """Whatever the priorities: the jobs share no pool."""
     assert _beside(bens, anns, pools) == _beside(bens, [], pools)
+
+
+class Refusal(NamedTuple):
+    """A pool, and what makes its starts refused or cut off while the other pools are well."""
+
+    pool: str
+    quotas: dict[str, int]
+    windows: tuple[tuple[int, int, int], ...] = LONG
+    """Of the training plan: begin and end (s), and instances."""
+
+
+SHORT = 1_800 + 200
+"""An end of a window (s): SageMaker takes the instances half an hour before, after 200 s."""
+REFUSALS = (
+    Refusal("p", {ON_DEMAND: 1}),
+    Refusal("s", {SPOT: 1}),
+    Refusal("t", {}, ((0, SHORT, 2),)),
+)
+THREE_KINDS = st.sampled_from(
+    [(hers, his) for hers in REFUSALS for his in "pst" if his != hers.pool]
+)
+"""Where Ann's jobs run and what troubles them there, and where Ben's run."""
+
+
+def _beside_a_plan(
+    bens: list[Wanted], anns: list[Wanted], hers: Refusal, his: str
+) -> list[dict[str, str]]:
+    """The states of Ben's jobs at each tick: his run in one pool, Ann's in another, and each of the
+    three is bought in another way."""
+    bought = (CapacityKind.ON_DEMAND, CapacityKind.SPOT)
+    pools = [pool(n, slots=3, capacity_kind=kind) for n, kind in zip("ps", bought, strict=True)]
+    world = PlanWorld(*pools, planned("t", slots=3), windows=hers.windows, runtime=70_000)
+    world.plane.knobs.quotas = hers.quotas
+    world.tick()
+    seen = []
+    for step in range(12):
+        for owner, jobs, where in (("ann", anns, hers.pool), ("ben", bens, his)):
+            for number, wanted in enumerate(jobs):
+                if wanted.at == step:
+                    _submit(world, f"{owner}{number}", owner, wanted, pools=where)
+        world.tick(1.5 * STEP)
+        found = world.store.health.pool(his)
+        assert found is not None and found.health == replace(HEALTHY, plan=found.health.plan)
+        states = world.states()
+        seen.append({name: state for name, state in states.items() if name.startswith("ben")})
+    assert not anns or any(name.startswith("ann") for name in world.states())
+    return seen
+
+
+@given(ordinary, ordinary, THREE_KINDS)
+def test_a_plan_and_what_is_bought_otherwise_are_strangers(
+    bens: list[Wanted], anns: list[Wanted], of: tuple[Refusal, str]
+) -> None:
+    """Neither a quota of one kind nor the end of a plan changes anything in pools of the others."""
+    assert _beside_a_plan(bens, anns, *of) == _beside_a_plan(bens, [], *of)
 
 
 @given(ordinary, urgent)

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from slotq.cost.instance_prices import InstancePrices
+from slotq.cost.used import Used, usage_lines
 from slotq.local.training.plan_documents import read_plans
+from slotq.output import pool_tables
 from slotq_core.errors import InvalidRequest, RightMissing, Unavailable
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
@@ -21,8 +24,11 @@ from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.operations.amend import Amendment
 from slotq_core.operations.training_plans.looks import others_use
 from slotq_core.policy.lifecycle import pool_health
+from slotq_core.usage.amounts import Amounts, UsageGroup
 from slotq_core.wire.capacity.plan_windows import NOT_READ, schedule_of
+from slotq_core.wire.scenario.pages import health_of
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.views.pools import PoolView, pool_view
 from tests.queue_world import INSTANCE_TYPE, START, QueueWorld, pool, request
 from tests.unit.test_amend import revising
 
@@ -690,3 +696,80 @@ def test_a_plan_that_sagemaker_does_not_describe_is_accepted_with_a_warning(monk
     wanted = {"slots": 2, "instance_type": INSTANCE_TYPE, "capacity_kind": "plan", "plan_arn": ARN}
     done = world.manager.configuration.set_pool("plan", wanted, by="op")
     assert done.warnings == ("pool plan: its training plan was not checked: Rate exceeded",)
+
+
+# --- how it is shown ---
+
+
+def found(world: PlanWorld) -> list[tuple[str, str]]:
+    """What the doctor says of plans."""
+    findings = world.manager.doctor.examine()
+    return [(it.kind, it.text) for it in findings if it.kind.startswith("plan_")]
+
+
+def test_the_doctor_looks_at_the_plan():
+    world = PlanWorld()
+    assert found(world) == []
+    world.plan(windows=((0, 71 * HOUR, 2),))
+    ((kind, text),) = found(world)
+    assert kind == "plan_ends"
+    assert "its training plan ends at 13:13 UTC, 24 Sep, in 2 days: extend it" in text
+    world.no_plan()
+    ((kind, text),) = found(world)
+    assert kind == "plan_unusable"
+    assert "nothing starts there: SageMaker knows no training plan june" in text
+    assert PlanWorld(pool("p")).manager.doctor.examine() == []
+
+
+@pytest.mark.parametrize(("error", "advice"), [(RightMissing, True), (Unavailable, False)])
+def test_the_doctor_tells_a_missing_right(monkeypatch, error, advice):
+    world = PlanWorld()
+
+    def refused(arn: str) -> PlanFacts:
+        raise error(f"DescribeTrainingPlan {arn}: no")
+
+    monkeypatch.setattr(world.manager._training, "describe_plan", refused)
+    ((kind, text),) = found(world)
+    assert kind == "plan_unreadable"
+    assert ("TrainingPlanArns" in text) is advice
+
+
+def shown(world: PlanWorld) -> PoolView:
+    (status,) = world.manager.overview.pools()
+    now = world.clock.now()
+    return pool_view(status.pool, now=now, size=status.size, used=status.used, hours=status.hours)
+
+
+def test_pools_show_the_plan_and_its_next_window():
+    world = PlanWorld(windows=((0, 9 * HOUR, 2), (20 * HOUR, 48 * HOUR, 2)), unhealthy=1)
+    assert pool_tables.health(shown(world)) == NOT_READ
+    world.tick()
+    view = shown(world)
+    assert (view.settings.capacity_kind, view.settings.plan_arn) == ("plan", ARN)
+    assert view.health.plan is not None
+    assert [window.slots for window in view.health.plan.windows] == [2, 2]
+    assert pool_tables.instances(view) == "ml.m5.large (plan)"
+    assert pool_tables.health(view) == (
+        "open until 22:43 UTC, 21 Sep; 1 instance of its training plan is unhealthy"
+    )
+    assert pool_tables.plan(view.health.plan).startswith(
+        "june is active, 0 of 2 instances in use; "
+    )
+    assert health_of(view.health) == world.store.health.get("plan")
+    world.later(10 * HOUR)
+    assert pool_tables.health(shown(world)).startswith("opens at 10:13 UTC, 22 Sep")
+    world.no_plan()
+    world.tick(MINUTE)
+    assert pool_tables.health(shown(world)) == (
+        "SageMaker knows no training plan june in this account and region"
+    )
+
+
+def test_a_plan_has_a_price_of_its_own():
+    prices = InstancePrices(usd_per_hour={"ml.x": 10.0}, of_kinds={"plan": {"ml.x": 4.0}})
+    group = UsageGroup(instance_type="ml.x", kind="plan")
+    used = Used(
+        start="", end="", as_of="", by=("kind",), totals={group: Amounts(instance_ms=2 * H)}
+    )
+    (line,) = usage_lines(used, prices)
+    assert (line.group, line.usd, line.saved_usd) == ({"kind": "plan"}, 8.0, 12.0)

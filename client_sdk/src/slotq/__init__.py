@@ -8,6 +8,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     queue_calls    calls about pools, projects, configuration, usage and the service
     earlier_names  QueueClient's methods under their names of version 0.2
     session        SageMaker's SDKs and boto3, through the queue
+    aws_members    the members of the AWS calls that are answered here
     jobs           one job, from submission to end
     groups         jobs submitted together
     federated      federated jobs in folders
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from slotq.groups.gathering import gang
     from slotq.jobs.job import QueuedJob
     from slotq.output.plain_table import print_queue_state
+    from slotq.session.answers.other_calls import direct
     from slotq.session.install import install
     from slotq.session.installed_sdk import QueueTrainingJobSession
-    from slotq.session.other_calls import direct
     from slotq.sweeps.space import choice, integer, log_uniform, uniform
     from slotq.sweeps.sweep import Sweep
 
@@ -68,7 +69,7 @@ _HOME = {
     "QueueClient": "slotq.client",
     "QueueTrainingJobSession": "slotq.session.installed_sdk",
     "QueuedJob": "slotq.jobs.job",
-    "direct": "slotq.session.other_calls",
+    "direct": "slotq.session.answers.other_calls",
     "gang": "slotq.groups.gathering",
     "Sweep": "slotq.sweeps.sweep",
     "choice": "slotq.sweeps.space",

@@ -7,10 +7,13 @@ failure is the cause to repair first. The checks change nothing.
 from __future__ import annotations
 
 import ipaddress
+import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -21,7 +24,7 @@ from slotq.client import QueueClient
 from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
 from slotq.installation import source
 from slotq.transport import answers
-from slotq.transport.network import Network, Sockets, name_advice
+from slotq.transport.network import RELAYED, Network, Sockets, name_advice
 from slotq.transport.signed_http import HttpAnswer
 from slotq.version import __version__
 from slotq_core.wire import VERSION
@@ -277,6 +280,50 @@ def _series(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
+_EXEC = (
+    "Start a program as `slotq exec -- PROGRAM`: the training calls of the program, and of the "
+    "processes that the program starts, then go to the queue."
+)
+
+
+def _caught(look: Look) -> CheckResult:
+    """Which training calls of this shell go to the queue, by its variables and packages."""
+    urls = {os.environ.get(name, "") for name in RELAYED}
+    where = urlsplit(min(urls))
+    ignored = os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true"
+    if len(urls) == 1 and where.hostname in _LOOPBACK and not ignored:
+        try:
+            look.network.connect(where.hostname or "", where.port or 80)
+        except OSError as error:
+            text = f"the `slotq exec` of this shell has ended ({where.netloc}): {error}"
+            return CheckResult(
+                name="caught",
+                text=text,
+                advice=f"Leave the shell, or unset {' and '.join(RELAYED)}.",
+                error=CannotReach(text),
+            )
+        return CheckResult(name="caught", text="all programs of this shell (slotq exec)")
+    python = "in Python: boto3 sessions given to slotq.install(), and processes forked from there"
+    if (sdk := _installed_sdk()) is not None:
+        python += f"; fit() and train() of QueueTrainingJobSession (sagemaker {sdk})"
+    others = ["programs of this shell", "boto3 sessions of their own", "spawned processes"]
+    if (cli := shutil.which("aws")) is not None:
+        others.insert(0, cli)
+    return CheckResult(
+        name="caught",
+        text=f"{python}; not caught: {', '.join(others)}, which call SageMaker",
+        advice=_EXEC,
+    )
+
+
+def _installed_sdk() -> str | None:
+    """The version of the SageMaker SDK that is installed; None: none is."""
+    try:
+        return version("sagemaker")
+    except PackageNotFoundError:
+        return None
+
+
 _EXAMINE: Mapping[str, Callable[[Look], CheckResult]] = MappingProxyType(
     {
         "name": _name,
@@ -286,6 +333,7 @@ _EXAMINE: Mapping[str, Callable[[Look], CheckResult]] = MappingProxyType(
         "clock": _clock,
         "permissions": _permissions,
         "versions": _versions,
+        "caught": _caught,
     }
 )
 CHECKS = ("settings", *_EXAMINE)

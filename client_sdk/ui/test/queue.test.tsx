@@ -1,7 +1,7 @@
 import { cleanup, render, screen, within } from "@testing-library/preact";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Job, Pool, Project } from "../src/api";
-import { hoursOf, Queue, troubleOf, warmOf } from "../src/views/queue";
+import { boughtAs, hoursOf, Queue, troubleOf, warmOf } from "../src/views/queue";
 import { inSlots } from "../src/views/tiles";
 import { clock } from "../src/words";
 
@@ -11,6 +11,8 @@ afterEach(() => {
 });
 
 const MOMENT = "2026-11-20T11:00:00.000Z";
+const plan = (unhealthy: number) =>
+  ({ arn: "a", status: "active", read_at: MOMENT, unhealthy }) as unknown as Pool["health"]["plan"];
 const pool = (size: number, health: Partial<Pool["health"]>, foreign = 0): Pool =>
   ({
     capacity: { slots: 4 },
@@ -33,15 +35,35 @@ test.each([
     pool(4, { errors: 1, not_before: MOMENT, message: "no capacity" }),
     `Next try at ${clock(MOMENT)}. no capacity`,
   ],
+  [
+    "broken instances of a training plan are told",
+    pool(3, { plan: plan(1) }),
+    "1 instance of the training plan is unhealthy.",
+  ],
+  [
+    "a limit beside broken instances has SageMaker's sentence",
+    pool(1, { plan: plan(2), learned: 1, learned_until: MOMENT, message: "is 1" }),
+    `2 instances of the training plan are unhealthy. The account allows 1 slot until ${clock(MOMENT)}. is 1`,
+  ],
 ])("%s", (_, of, said) => expect(troubleOf(of)).toBe(said));
+
+test.each([
+  ["on_demand", ""],
+  ["plan", ", plan"],
+  [undefined, ""],
+])("bought as %s", (kind, said) => expect(boughtAs({ settings: { capacity_kind: kind } } as unknown as Pool)).toBe(said));
 
 test.each<[Pool["hours"], string]>([
   [null, ""],
-  [{ slots: 0, cause: "window", changes_at: MOMENT, then: 4, moment: "20:00 UTC, 20 Nov" }, "Opens at 20:00 UTC, 20 Nov."],
-  [{ slots: 0, cause: "window", changes_at: null, then: null, moment: "" }, "Closed."],
-  [{ slots: 4, cause: "open", changes_at: MOMENT, then: 0, moment: "08:00 UTC, 21 Nov" }, "Open until 08:00 UTC, 21 Nov."],
-  [{ slots: 1, cause: "window", changes_at: MOMENT, then: 4, moment: "08:00 UTC, 21 Nov" }, "Offers 1 slot until 08:00 UTC, 21 Nov, then 4 slots."],
-  [{ slots: 4, cause: "open", changes_at: null, then: null, moment: "" }, "Open."],
+  [{ slots: 0, cause: "window", changes_at: MOMENT, then: 4, moment: "20:00 UTC, 20 Nov", why: "" }, "Opens at 20:00 UTC, 20 Nov."],
+  [{ slots: 0, cause: "window", changes_at: null, then: null, moment: "", why: "" }, "Closed."],
+  [{ slots: 4, cause: "open", changes_at: MOMENT, then: 0, moment: "08:00 UTC, 21 Nov", why: "" }, "Open until 08:00 UTC, 21 Nov."],
+  [{ slots: 1, cause: "window", changes_at: MOMENT, then: 4, moment: "08:00 UTC, 21 Nov", why: "" }, "Offers 1 slot until 08:00 UTC, 21 Nov, then 4 slots."],
+  [{ slots: 4, cause: "open", changes_at: null, then: null, moment: "", why: "" }, "Open."],
+  [
+    { slots: 0, cause: "plan", changes_at: null, then: null, moment: "", why: "its training plan june has failed" },
+    "No slots: its training plan june has failed.",
+  ],
 ])("%j", (hours, said) => expect(hoursOf({ ...pool(4, {}), hours })).toBe(said));
 
 const job = (name: string, state: string, fields: Partial<Job> = {}): Job =>

@@ -11,6 +11,12 @@ from tests.functional.local.account import Account
 
 LACKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("sagemaker", "list_algorithms", {}, "ListAlgorithms of sagemaker"),
+    (
+        "sagemaker",
+        "list_training_jobs_for_hyper_parameter_tuning_job",
+        {"HyperParameterTuningJobName": "tuning"},
+        "ListTrainingJobsForHyperParameterTuningJob of sagemaker",
+    ),
     ("sagemaker", "list_hubs", {}, "ListHubs of sagemaker"),
     ("logs", "list_anomalies", {}, "ListAnomalies of logs"),
     ("dynamodb", "list_global_tables", {}, "ListGlobalTables of dynamodb"),
@@ -32,3 +38,27 @@ def test_an_unsupported_operation_is_an_error(
     assert said["ResponseMetadata"]["RetryAttempts"] == 0
     assert said["Error"]["Code"] == "UnknownOperationException"
     assert f"the emulator has no {named}" in said["Error"]["Message"]
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments", "named"),
+    [
+        (
+            "logs",
+            "filter_log_events",
+            {"logGroupName": "/aws/sagemaker/TrainingJobs", "logStreamNamePrefix": "job1/"},
+            "logStreamNamePrefix",
+        ),
+        (
+            "sagemaker",
+            "search",
+            {"Resource": "TrainingJob", "CrossAccountFilterOption": "CrossAccount"},
+            "CrossAccountFilterOption",
+        ),
+    ],
+)
+def test_a_member_that_the_emulator_would_ignore_is_refused_by_name(
+    account: Account, service: str, operation: str, arguments: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ClientError, match=f"{named} is not supported here"):
+        getattr(account.endpoint.client(service), operation)(**arguments)

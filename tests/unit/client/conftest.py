@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing.spawn
 import os
 from datetime import UTC, datetime
 
@@ -32,6 +33,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch, tmp_path):
+    """After each test, boto3's and multiprocessing's functions are as they were."""
     for name in os.environ:
         if name.startswith(("AWS_", "SLOTQ_", "XDG_", "NO_COLOR")):
             monkeypatch.delenv(name)
@@ -41,6 +43,9 @@ def own_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setattr(boto3, "setup_default_session", boto3.setup_default_session)
+    spawn = multiprocessing.spawn
+    monkeypatch.setattr(spawn, "get_preparation_data", spawn.get_preparation_data)
 
 
 @pytest.fixture(autouse=True)

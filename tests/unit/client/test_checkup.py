@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from email.utils import format_datetime
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from botocore.exceptions import SSLError
@@ -191,3 +192,69 @@ def test_the_queues_own_findings_follow(slotq, http):
     http.forbidden = {"PATCH"}
     result = slotq("doctor", "--json")
     assert (result.exit_code, json.loads(result.stdout)["findings"]) == (ExitCode.NOT_ALLOWED, [])
+
+
+RELAY = "http://127.0.0.1:8123/secret"
+
+
+def relayed(monkeypatch, **variables):
+    for name in ("AWS_ENDPOINT_URL_SAGEMAKER", "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS"):
+        monkeypatch.setenv(name, variables.pop(name, RELAY))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_what_is_caught_without_exec(doctor, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("slotq.checkup.version", lambda _: "2.257.7")
+    check = doctor()[1]["caught"]
+    assert check["ok"]
+    assert "QueueTrainingJobSession (sagemaker 2.257.7)" in check["text"]
+    assert "not caught: programs of this shell, boto3 sessions of their own" in check["text"]
+    assert "`slotq exec -- PROGRAM`" in check["advice"]
+    program = tmp_path / "aws"
+    program.touch(mode=0o755)
+
+    def none(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("slotq.checkup.version", none)
+    text = doctor()[1]["caught"]["text"]
+    assert f"not caught: {program}, programs of this shell" in text
+    assert "QueueTrainingJobSession" not in text
+
+
+def test_within_exec_all_is_caught(doctor, monkeypatch):
+    relayed(monkeypatch)
+    check = doctor()[1]["caught"]
+    assert (check["ok"], check["text"]) == (True, "all programs of this shell (slotq exec)")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
+        {"AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": ""},
+        {"AWS_ENDPOINT_URL_SAGEMAKER": "https://vpce-1.sagemaker.eu-west-1.vpce.amazonaws.com"},
+    ],
+)
+def test_other_endpoints_are_no_exec(doctor, monkeypatch, variables):
+    relayed(monkeypatch, **variables)
+    assert "not caught" in doctor()[1]["caught"]["text"]
+
+
+class NoRelay(FakeNetwork):
+    """The queue answers, and this machine's own address does not."""
+
+    def connect(self, host, port):
+        if host == "127.0.0.1":
+            raise ConnectionRefusedError("Connection refused")
+
+
+def test_an_exec_that_has_ended_is_wrong(doctor, monkeypatch):
+    relayed(monkeypatch)
+    code, checks = doctor(network=NoRelay())
+    assert (code, wrong(checks)) == (ExitCode.UNREACHABLE, ["caught"])
+    assert checks["caught"]["text"].endswith("(127.0.0.1:8123): Connection refused")
+    assert "unset AWS_ENDPOINT_URL_SAGEMAKER" in checks["caught"]["advice"]
+    assert "secret" not in json.dumps(checks)

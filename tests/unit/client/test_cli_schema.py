@@ -108,6 +108,10 @@ LINES = [
     "pools remove p4",
     "pools history",
     "nodes --pool p5",
+    "reserve a 1 2099-12-01T20:00Z 2099-12-01T21:00Z --pool p5",
+    "reservations",
+    "reservations list",
+    "reservations cancel a --pool p4",
     "projects",
     "projects list",
     "projects show nlp",
@@ -151,7 +155,8 @@ def test_the_output_of_a_command_fits_the_schema(slotq, queue, line, tmp_path, m
     (tmp_path / "queue.yaml").write_text(CONFIGURATION)
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
     queue.jobs["job9"] = ended("failed", name="job9", attempts=[attempt(1, outcome="failed")])
-    queue.pools = [pool_view("p5"), pool_view("p4", used=0)]
+    reserved = {"project": "a", "slots": 1, "begins": 0, "ends": 60}
+    queue.pools = [pool_view("p5"), pool_view("p4", used=0, reservations=[reserved])]
     slotq("pools", "resize", "p5", "5")
     queue.drift = [drift("orphan", "stray")]
     world = {"aws": FakeServices(FakeLogs({"job1": ["one", "two"]}))}

@@ -297,7 +297,7 @@ def rows(client, **filters):
     return [row for page in pages for row in page["TrainingJobSummaries"]]
 
 
-def test_waiting_jobs_are_listed_first_and_once(sagemaker, queue):
+def test_waiting_jobs_are_listed_by_their_entry_and_once(sagemaker, queue):
     train("job1")
     train("done")
     queue.jobs = {
@@ -437,3 +437,40 @@ def test_an_unknown_token_is_refused(sagemaker, queue):
         boto_session().client("logs").get_log_events(
             logGroupName=LOG_GROUP, logStreamName="job1/algo-1-slotq", nextToken="f/123"
         )
+
+
+@pytest.fixture
+def updated(sagemaker):
+    """Records the training jobs that SageMaker is asked to update, which moto cannot."""
+    names = []
+
+    def answer(params, **_):
+        names.append(json.loads(params["body"])["TrainingJobName"])
+        return SimpleNamespace(status_code=200, headers={}), {"TrainingJobArn": "arn:aws:sagemaker"}
+
+    sagemaker.meta.events.register_last("before-call.sagemaker.UpdateTrainingJob", answer)
+    return names
+
+
+def test_an_update_is_for_the_training_job_of_the_latest_attempt(sagemaker, queue, updated):
+    config = {"KeepAlivePeriodInSeconds": 0}
+    queue.jobs["job1"] = ended(number=2)
+    for name in ("job1", "other"):
+        sagemaker.update_training_job(TrainingJobName=name, ResourceConfig=config)
+    assert updated == [AGAIN, "other"]
+    queue.jobs["job1"] = waiting(1)
+    with pytest.raises(ClientError, match="no training job to update"):
+        sagemaker.update_training_job(TrainingJobName="job1", ResourceConfig=config)
+    assert updated == [AGAIN, "other"]
+
+
+def test_a_search_says_once_what_it_does_not_find(http):
+    said, aws = [], boto3.Session()
+    slotq.install(aws, queue=client_of(http), endpoint="https://queue.test/prod", say=said.append)
+    client = aws.client("sagemaker")
+    client.search(Resource="Pipeline")
+    assert said == []
+    for _ in range(2):
+        client.search(Resource="TrainingJob")
+    assert len(said) == 1
+    assert "does not find jobs that wait in the queue" in said[0]

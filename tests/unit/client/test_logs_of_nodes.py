@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from slotq.jobs.job_logs import LATE_READS, LogTail, failure_log
-from slotq.session.virtual_log_stream import VirtualLogs
+from slotq.session.answers.log_calls import LogCalls
 from slotq_core.names import LOG_GROUP
 from slotq_core.timestamps import iso
 from slotq_core.wire.views.jobs import AttemptView, JobView
@@ -167,10 +167,11 @@ def test_an_sdk_reads_the_lines_that_the_node_printed(logs, own):
     written(logs, NODE, *["[other] line"] * 9, at=NOW + 3_600_000)
     job = job_of(on_node(ended_at=iso(NOW + 9)), state="completed", pool=None)
     jobs: Any = SimpleNamespace(known=lambda name: job if name == "job1" else None)
-    virtual = VirtualLogs(jobs, lambda: logs)
+    virtual = LogCalls(jobs, lambda: logs)
     lines, token = [], ""
     for _ in range(9):
-        answer = virtual._page("job1", "algo-1", token)
+        asked = {"startFromHead": True} | ({"nextToken": token} if token else {})
+        answer = virtual.page("job1", "algo-1", asked)
         before, token = token, answer["nextForwardToken"]
         lines += [event["message"] for event in answer["events"]]
         if not answer["events"] and before == token:
@@ -178,3 +179,8 @@ def test_an_sdk_reads_the_lines_that_the_node_printed(logs, own):
     else:
         pytest.fail("the stream has no end")
     assert lines == [*own, "step 1", "step 2", "slotq: job1: completed after 1 attempt"]
+    back, page = [], virtual.page("job1", "algo-1", {"limit": 2})
+    while page["events"]:
+        back = [event["message"] for event in page["events"]] + back
+        page = virtual.page("job1", "algo-1", {"nextToken": page["nextBackwardToken"], "limit": 2})
+    assert back == [*own, "step 1", "step 2"]

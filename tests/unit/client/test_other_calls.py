@@ -15,8 +15,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 import slotq
+from slotq.session.answers.other_calls import INSTEAD, PASSED, PIPELINES, QUEUED, training_steps
 from slotq.session.hooks import take_over
-from slotq.session.other_calls import INSTEAD, PASSED, PIPELINES, QUEUED, training_steps
 from tests.unit.client.fake_queue import FakeQueue, client_of
 
 JUDGED = {QUEUED, *INSTEAD, *PASSED}
@@ -216,7 +216,7 @@ def test_other_calls_are_not_touched(operation):
 
         def unregister(self, *_, **__): ...
 
-    from slotq.session.other_calls import Refusing
+    from slotq.session.answers.other_calls import Refusing
 
     events = Events()
     take_over(events, Refusing(client=lambda _: None).calls(), owner="test")
@@ -224,7 +224,7 @@ def test_other_calls_are_not_touched(operation):
 
 
 def test_every_operation_of_botocore_that_may_start_work_is_judged():
-    """A new botocore that brings another: judge it in `session/other_calls.py`."""
+    """A new botocore that brings another: judge it in `session/answers/other_calls.py`."""
     model = botocore.session.Session().get_service_model("sagemaker")
     there = {name for name in model.operation_names if STARTS.fullmatch(name)}
     assert there - JUDGED == set()

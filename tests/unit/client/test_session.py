@@ -21,8 +21,8 @@ from moto import mock_aws
 import slotq
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NotConfigured
 from slotq.session import hooks
-from slotq.session.describe import as_the_job, description
-from tests.unit.client.fake_aws import make_default_bucket
+from slotq.session.answers.describe import as_the_job, description
+from tests.unit.client.fake_aws import REQUEST, make_default_bucket
 from tests.unit.client.fake_queue import (
     FakeQueue,
     attempt,
@@ -68,9 +68,9 @@ def queue():
 
 @pytest.fixture
 def session(aws, http, clock, said):
-    def make(**settings):
+    def make(boto_session=aws, **settings):
         return QueueTrainingJobSession(
-            aws,
+            boto_session,
             queue=client_of(http, clock=clock),
             endpoint="https://queue.test/prod",
             say=said.append,
@@ -118,6 +118,15 @@ def test_fit_submits_to_the_queue_and_returns(session, queue, aws, said):
     assert tags_of(request) == {"priority": "5", "team": "vision"}
     assert aws.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
     assert said == ["job1: in the queue with priority 5"]
+
+
+def test_a_client_of_the_sessions_boto_session_goes_to_the_queue(session, queue, aws):
+    """A library that is handed the boto session makes clients of its own."""
+    client = session(priority=5).boto_session.client("sagemaker")
+    client.create_training_job(**REQUEST | {"TrainingJobName": "handed-on"})
+    assert tags_of(queue.requests["handed-on"]) == {"priority": "5"}
+    aws.client("sagemaker").create_training_job(**REQUEST | {"TrainingJobName": "users-own"})
+    assert [*queue.requests] == ["handed-on"]
 
 
 def test_the_estimators_tag_overrides_the_session(session, queue):
@@ -374,8 +383,13 @@ def test_a_job_on_a_node_is_described_by_the_queue_as_no_training_job_has_its_na
     )
 
 
-def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):
-    logs = aws.client("logs")
+@pytest.mark.parametrize("installed", [False, True])
+def test_fit_shows_the_logs_of_every_attempt_once(session, queue, said, http, installed):
+    """Also on a boto session whose own clients know the queue, and its virtual log streams."""
+    own = boto3.Session()
+    if installed:
+        slotq.install(own, queue=client_of(http), endpoint="https://queue.test/prod")
+    logs = boto_session().client("logs")
     logs.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
     for name, lines in (("job1", ["step 1", "step 2"]), ("job1-qstamp-2-abcdef", ["step 3"])):
         stream = {
@@ -393,8 +407,9 @@ def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):
         running(2, attempts=[evicted, attempt(2)]),
         ended(number=2, attempts=[evicted, attempt(2)]),
     )
-    session().logs_for_job("job1", wait=True)
+    session(boto_session=own).logs_for_job("job1", wait=True)
     assert [line for line in said if line.startswith("step")] == ["step 1", "step 2", "step 3"]
+    assert not [line for line in said if line.startswith("slotq: ")]
 
 
 def test_missing_logs_do_not_matter(session, queue, said):

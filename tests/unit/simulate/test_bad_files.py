@@ -20,6 +20,11 @@ GPUS = "pools: [{name: p, capacity: {slots: 4, gpus: 8}}]\n"
 MEM = "pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
 PLAN = "pools: [{{name: p, capacity: 1, capacity_kind: plan, plan_windows: {}}}]"
 JOB = "jobs: [{name: j, submit_at: 0}]\n"
+RESERVED = (
+    "pools: [{name: p, capacity: 4, reservations: [{project: %s, slots: %s, begins: 0, ends: 9}]}]"
+    "\n"
+    "projects: [{name: a}]\n" + JOB
+)
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
 RAM = "mem_per_gpu_in_GiB"
@@ -70,6 +75,12 @@ CASES = [
      "jobs[0].interruptions[1]", "the one before it has no lasts, so it never ends"),
     (POOL + "jobs: [{name: j, running_since: 0, pool: p, interruptions: [{after: 0}]}]", 2,
      "jobs[0].interruptions[0].after", "the job runs at the start, so it has instances"),
+    # reservations
+    (RESERVED % ("nobody", 1), 1, "pools[0].reservations[0]", "there is no project 'nobody'"),
+    (RESERVED % ("a", 9), 1, "pools[0].reservations", "project 'a' reserves 9 slots from 1970"),
+    (RESERVED % ("a", 0), 1, "pools[0].reservations", "need slots from 1 to"),
+    (RESERVED.replace("capacity: 4", "capacity: 4, nodes: {gpus: 8}") % ("a", 1), 1,
+     "pools[0].nodes", "a pool with nodes has no reservations"),
     # types of values
     ("pools: [{name: p, capacity: 0}]", 1, "pools[0].capacity", "from 1 to 1,000,000"),
     ("pools: [{name: p, capacity: -1}]", 1, "pools[0].capacity", "is needed, not -1"),

@@ -38,7 +38,7 @@ from slotq.local.entry.signatures import FindCaller, SignatureRefused
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services import aws, training_service
 from slotq.local.services.dynamodb import InMemoryDynamo
-from slotq.local.services.error_answers import Said, moto_answer, refusal
+from slotq.local.services.error_answers import Said, moto_answer, refusal, refused_member
 from slotq.local.services.gateway import Environ, Gateway, GatewayAnswer, is_ours, read_body
 from slotq.local.services.invocations import FUNCTION, Invocations
 from slotq.local.training.plan_documents import read_plans
@@ -121,7 +121,7 @@ class Front:
         if "/iam/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
             policy = aws.simulated_policy(kept_body(environ, MAX_CALL))
             return None if policy is None else ("200 OK", [("Content-Type", "text/xml")], policy)
-        return None
+        return refused_member(environ)
 
     def _sagemaker(self, environ: Environ) -> Said | None:
         body = kept_body(environ, MAX_CALL)

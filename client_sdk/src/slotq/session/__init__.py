@@ -6,11 +6,8 @@ sdk3                for SDK v3
 install             `slotq.install`, for plain boto3; the settings that all of these take
 hooks               botocore's event hooks
 training_calls      the operations, answered for jobs of the queue
-describe            DescribeTrainingJob
-list_training_jobs  ListTrainingJobs
-deletion            DeleteTrainingJob
-other_calls         other calls that start something: passed on, or refused
+answers             what each call is answered with
 shared_clients      clients that SDK v3 keeps for the whole process
-virtual_log_stream  CloudWatch's log calls, across attempts
+other_sessions      copies of sessions, later default sessions, other processes
 relay               the same as an endpoint, for other programs
 """

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from slotq.errors import NameTaken, Refused
+from slotq.aws_members import refused_by_hooks
+from slotq.errors import InvalidRequest, NameTaken, Refused
 
 Params = MutableMapping[str, Any]
 """The parameters of an operation; changed in place."""
@@ -86,11 +88,17 @@ def _look(call: TakenCall) -> Callable[..., None]:
     def look(params: Params, context: Context, **_: Any) -> None:
         if _PENDING in context or _untouched.get():
             return
+        asked = dict(params)
         answer = call.before(params, context)
         if answer is not None:
-            context[_PENDING] = answer
+            why = refused_by_hooks(call.operation, asked)
+            context[_PENDING] = partial(_refuse, why) if why else answer
 
     return look
+
+
+def _refuse(message: str) -> Answer:
+    raise InvalidRequest(message)
 
 
 def _answer(context: Context, **_: Any) -> tuple[Any, Answer] | None:

@@ -23,11 +23,12 @@ from slotq.jobs.foreign_names import QUICK, ForeignNames
 from slotq.jobs.notices import log, logged
 from slotq.jobs.submission import JobSettings
 from slotq.packaging import training_file
-from slotq.session.deletion import Deletion
+from slotq.session.answers.deletion import Deletion
+from slotq.session.answers.log_calls import LogCalls
+from slotq.session.answers.other_calls import Refusing
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
-from slotq.session.other_calls import Refusing
+from slotq.session.other_sessions import copy_of, hook_later_defaults, report_spawned_processes
 from slotq.session.training_calls import TrainingCalls
-from slotq.session.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery
 from slotq.transport.signed_http import Transport
 from slotq_core.names import PROJECT_TAG
@@ -80,7 +81,8 @@ def install(session: boto3.Session | None = None, **settings: Unpack[QueueSettin
 
     The client's submissions have the same settings.
 
-    `session`: boto3's default session where None. The settings of jobs become tags of each job; a
+    `session`: boto3's default session where None, with all later ones
+    (`boto3.setup_default_session`). The settings of jobs become tags of each job; a
     tag that a request carries itself wins. Installing again for the same queue replaces the
     settings.
 
@@ -90,9 +92,15 @@ def install(session: boto3.Session | None = None, **settings: Unpack[QueueSettin
     """
     say = settings.get("say")
     queue, training = connect(session, settings, say=log if say is None else logged(say))
-    aws = session or _default_session()
-    honour_sts_endpoint(aws.events)
-    Installation(aws, queue, training).on(aws.events)
+
+    def hook(aws: boto3.Session) -> None:
+        honour_sts_endpoint(aws.events)
+        Installation(aws, queue, training).on(aws.events)
+
+    hook(session or _default_session())
+    if session is None:
+        hook_later_defaults(queue.config.required_endpoint(), hook)
+    report_spawned_processes(training.say)
     return queue
 
 
@@ -154,7 +162,7 @@ class Installation:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._owner = queue.config.required_endpoint()
-        logs = VirtualLogs(training, cache(lambda: session.client("logs")), clock=clock)
+        logs = LogCalls(training, cache(lambda: session.client("logs")), clock=clock)
         deletion = Deletion(
             training,
             client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
@@ -177,6 +185,11 @@ class Installation:
 
     def on(self, events: Any) -> None:
         take_over(events, tuple(self.calls.values()), owner=self._owner)
+
+    def copy_of(self, boto_session: Any) -> Any:
+        """A copy of the boto session whose clients for SageMaker, logs and STS are hooked."""
+        hooks = {"sagemaker": self.on, "logs": self.on, "sts": honour_sts_endpoint}
+        return copy_of(boto_session, hooks)
 
 
 def _default_session() -> boto3.Session:

@@ -30,11 +30,11 @@ from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from slotq.errors import NotAllowed, SlotQError
+from slotq.transport.network import RELAYED
 
 HOST = "127.0.0.1"
 SERVICES = {"SageMaker": "sagemaker", "Logs_20140328": "logs"}
 """boto3's name of a service, by the prefix of `X-Amz-Target` in the protocol."""
-_VARIABLES = ("AWS_ENDPOINT_URL_SAGEMAKER", "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS")
 _REGION = re.compile(r"Credential=[^/]+/[0-9]{8}/([a-z0-9-]+)/")
 _CONTENT = "application/x-amz-json-1.1"
 _LARGEST = 20_000_000
@@ -138,7 +138,7 @@ def pointed_at(url: str, environment: Mapping[str, str] = os.environ) -> dict[st
     no_proxy = ",".join(filter(None, (unproxied, HOST)))
     return {
         **environment,
-        **dict.fromkeys(_VARIABLES, url),
+        **dict.fromkeys(RELAYED, url),
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,

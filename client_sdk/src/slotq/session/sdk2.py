@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
+import boto3
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.session import Session
 
@@ -28,7 +29,7 @@ from slotq.jobs.foreign_names import QUICK
 from slotq.jobs.job_logs import LogTail, failure_log
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
-from slotq.session.hooks import honour_sts_endpoint
+from slotq.session.hooks import untouched
 from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
@@ -89,12 +90,11 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         return self.queue.after(*awaited, after_any=after_any)
 
     def _initialize(self, boto_session: Any, *args: Any, **kwargs: Any) -> None:
-        """The parent's, and our hooks on the SageMaker client it has made: the boto session's other
-        clients are its owner's."""
-        super()._initialize(boto_session, *args, **kwargs)
-        honour_sts_endpoint(self.boto_session.events)
-        hooks = Installation(self.boto_session, self.queue, self._training)
-        hooks.on(self.sagemaker_client.meta.events)
+        """The parent's, with a copy of the boto session whose clients know the queue."""
+        aws = boto_session or boto3.DEFAULT_SESSION or boto3.Session()
+        hooks = Installation(aws, self.queue, self._training)
+        super()._initialize(hooks.copy_of(aws), *args, **kwargs)
+        hooks.on(self.sagemaker_client.meta.events)  # The caller may have passed the client in.
 
     def gang(
         self,
@@ -144,7 +144,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         elif wait:
             self._follow(job_name, logs=log_type in {"All", "Training"})
         else:
-            self._tail().show(job)
+            _print(self._tail(), job)
 
     def _follow(self, name: str, *, logs: bool) -> None:
         tail = self._tail()
@@ -152,7 +152,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         def show(job: JobView) -> None:
             self._shown.seen(job)
             if logs:
-                tail.show(job)
+                _print(tail, job)
 
         try:
             job = follow(
@@ -165,24 +165,28 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
                 waiting=self._shown.waiting,
                 running=self._shown.running,
                 warned=self._training.warned,
-                log_of=lambda job: () if logs else failure_log(self._quick_logs, job),
+                log_of=lambda job: () if logs else self._failure_log(job),
             )
         except KeyboardInterrupt:
             self._say(left(name, "estimator.latest_training_job.stop()"))
             raise Interrupted from None
         if logs and job.attempts:
             self._sleep(min(LAST_LOGS, self._poll))
-            tail.show(job)
+            _print(tail, job)
         _check(job)
 
     def _tail(self) -> LogTail:
-        return LogTail(self._logs(), say=self._say)
+        return LogTail(self.boto_session.client("logs"), say=self._say)
 
-    def _logs(self) -> Any:
-        return self.boto_session.client("logs")
+    def _failure_log(self, job: JobView) -> list[str]:
+        with untouched():
+            return failure_log(lambda: self.boto_session.client("logs", config=QUICK), job)
 
-    def _quick_logs(self) -> Any:
-        return self.boto_session.client("logs", config=QUICK)
+
+def _print(tail: LogTail, job: JobView) -> None:
+    """Print the new lines of the job's training jobs, each with its own log streams."""
+    with untouched():
+        tail.show(job)
 
 
 def _check(job: JobView) -> None:

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
-from inspect import unwrap
 from typing import Any, Unpack
 
 from botocore.exceptions import NoRegionError
@@ -37,11 +36,10 @@ from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs.notices import logged, print_line, print_only, shows
 from slotq.jobs.submission import Awaited
-from slotq.session.hooks import honour_sts_endpoint
+from slotq.session.answers.log_calls import listener
 from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.shared_clients import mark, passed_session, shared
 from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
-from slotq.session.virtual_log_stream import listener
 from slotq.sweeps.of_estimators import Sweeping
 from slotq.transport import aws_session
 
@@ -119,18 +117,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
 
 def _hooked(boto_session: Any, hooks: Installation) -> Any:
     """A copy of the boto session whose clients for SageMaker, logs and STS are hooked."""
-    own = copy.copy(boto_session)
-    make = unwrap(boto_session.client)  # The boto session may itself be such a copy.
-    taken = {"sagemaker": hooks.on, "logs": hooks.on, "sts": honour_sts_endpoint}
-
-    @wraps(make)
-    def client(service_name: str, *args: Any, **kwargs: Any) -> Any:
-        made = make(service_name, *args, **kwargs)
-        if service_name in taken:
-            taken[service_name](made.meta.events)
-        return made
-
-    own.client = client
+    own = hooks.copy_of(boto_session)
     mark(own, hooks)
     return own
 

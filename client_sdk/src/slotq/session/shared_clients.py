@@ -16,9 +16,9 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from slotq.session.answers.other_calls import INSTEAD, QUEUED
 from slotq.session.hooks import Answer, Context, Params, TakenCall, take_over
 from slotq.session.install import Installation
-from slotq.session.other_calls import INSTEAD, QUEUED
 from slotq.session.training_calls import KIND, last_to_answer
 
 STARTING = frozenset(f"sagemaker.{operation}" for operation in (QUEUED, *INSTEAD))
@@ -107,7 +107,9 @@ class SharedClients:
 def _job_of(params: Params) -> str:
     """The name of the job that a call is about, or an empty string."""
     arn = str(params.get("ResourceArn") or "")
-    stream = params.get("logStreamName") or params.get("logStreamNamePrefix")
+    (stream, *_) = params.get("logStreamNames") or [
+        params.get("logStreamName") or params.get("logStreamNamePrefix")
+    ]
     return str(
         params.get("TrainingJobName") or arn.partition(KIND)[2] or str(stream or "").split("/")[0]
     )

@@ -8,6 +8,8 @@ job's name for everything: describe, stop, attach, list tags, find the model.
   there is none;
 - StopTrainingJob cancels in the queue;
 - DeleteTrainingJob deletes the training jobs of a job that has ended (`deletion`);
+- UpdateTrainingJob updates the training job of the latest attempt;
+- Search is SageMaker's own, and the session says what it does not find;
 - ListTags and AddTags read and write the tags of a waiting job;
 - ListTrainingJobs also shows jobs that have no training job now (`list_training_jobs`).
 
@@ -32,13 +34,17 @@ from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.notices import Warned
 from slotq.jobs.submission import jsonable
-from slotq.session.describe import arn_of, as_the_job, description, has_training_job
+from slotq.session.answers.describe import arn_of, as_the_job, description, has_training_job
+from slotq.session.answers.list_training_jobs import TrainingJobListing
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
-from slotq.session.list_training_jobs import TrainingJobListing
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
 
 _JOB = "slotq_job"
+SEARCHES = (
+    "Search looks through SageMaker's training jobs: it does not find jobs that wait in the queue, "
+    "and shows each attempt by itself. ListTrainingJobs and `slotq ls` list the queue's jobs"
+)
 KIND = ":training-job/"
 """The part of an ARN between the account and the training job's name."""
 PAUSE = 5.0
@@ -89,11 +95,14 @@ class TrainingCalls:
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
         self._caller = ""
+        self._said_of_search = False
         self.warned = Warned(say)
         """Reports the warnings of jobs, each once."""
 
     def calls(self) -> tuple[TakenCall, ...]:
-        listing = TrainingJobListing(self._queue.jobs)
+        listing = TrainingJobListing(
+            self._queue.jobs, self.known, forgotten=self._forgotten.__contains__, say=self.say
+        )
         return (
             TakenCall(operation="sagemaker.CreateTrainingJob", before=self._create),
             TakenCall(
@@ -102,6 +111,8 @@ class TrainingCalls:
                 after=_show_the_job,
             ),
             TakenCall(operation="sagemaker.StopTrainingJob", before=self._stop),
+            TakenCall(operation="sagemaker.UpdateTrainingJob", before=self._update),
+            TakenCall(operation="sagemaker.Search", before=self._search),
             TakenCall(operation="sagemaker.ListTags", before=self._list_tags),
             TakenCall(operation="sagemaker.AddTags", before=self._add_tags),
             TakenCall(
@@ -215,6 +226,23 @@ class TrainingCalls:
         self._queue.jobs.cancel(name)
         return {}
 
+    def _update(self, params: Params, context: Context) -> Callable[[], Answer] | None:
+        """Let SageMaker update the training job of the latest attempt, while there is one."""
+        job = self._job(params.get("TrainingJobName"))
+        if job is None:
+            return None
+        if not has_training_job(job):
+            return partial(_refuse_update, job)
+        params["TrainingJobName"] = job.training_job
+        context[_JOB] = job
+        return None
+
+    def _search(self, params: Params, _: Context) -> None:
+        """Let SageMaker search, and say, once, what it cannot find."""
+        if params.get("Resource") == "TrainingJob" and not self._said_of_search:
+            self._said_of_search = True
+            self.say(SEARCHES)
+
     def _list_tags(self, params: Params, _: Context) -> Callable[[], Answer] | None:
         job = self._waiting(params.get("ResourceArn"))
         if job is None:
@@ -271,6 +299,13 @@ class TrainingCalls:
 def _show_the_job(parsed: Answer, context: Context) -> None:
     if _JOB in context:
         parsed.update(as_the_job(context[_JOB], parsed))
+
+
+def _refuse_update(job: JobView) -> Answer:
+    raise InvalidRequest(
+        f"job {job.name} is {job.state} in the queue and has no training job to update now",
+        field="TrainingJobName",
+    )
 
 
 def _region(context: Context) -> str:

@@ -7,6 +7,8 @@ import socket
 from typing import Protocol
 
 CONNECT_SECONDS = 5.0
+RELAYED = ("AWS_ENDPOINT_URL_SAGEMAKER", "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS")
+"""The variables by which `slotq exec` leads AWS SDKs to its address of this machine."""
 
 _API = re.compile(r"(?P<id>[a-z0-9]+)\.execute-api\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
 _NO_SUCH_NAME = {

@@ -128,11 +128,21 @@ class Transport:
         self.endpoint = config.required_endpoint()
         self._config = config
         self.aws = aws or aws_session.signing(config)
-        self._http = http or _http(self.endpoint, self.aws, timeout)
-        self._tries, self._timeout = tries, timeout
+        self._given, self._tries, self._timeout = http, tries, timeout
+        self._connections = self._connected()
         self.sleep = sleep
         self._jitter = jitter
         self.kept = KeptAnswers()
+
+    def _connected(self) -> tuple[int, Http]:
+        """This process, and what sends its requests."""
+        return os.getpid(), self._given or _http(self.endpoint, self.aws, self._timeout)
+
+    def _http(self) -> Http:
+        """What sends requests: a forked process must not share its parent's connections."""
+        if self._connections[0] != os.getpid():
+            self._connections = self._connected()
+        return self._connections[1]
 
     def __copy__(self) -> Self:
         """Returns self: a transport is immutable, but for the answers it keeps."""
@@ -167,7 +177,7 @@ class Transport:
         for left in reversed(range(self._tries)):
             failure = answer = None
             try:
-                answer = _plain(self._http.send(self._signed(method, path, query, body, known)))
+                answer = _plain(self._http().send(self._signed(method, path, query, body, known)))
             except _NO_ANSWER as error:
                 failure = error
             if not left or not _worth_repeating(answer, failure):

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape  # writes XML, reads none # nosec B406
 
+from slotq.aws_members import refused_by_emulator
 from slotq.local.entry.authenticating import MAX_CALL, kept_body
 from slotq.local.services.gateway import Environ
 
@@ -59,6 +60,24 @@ def refusal(environ: dict[str, Any], status: str, code: str, message: str) -> Sa
             )
     body = json.dumps({"__type": code, "message": message}).encode()
     return status, [("Content-Type", "application/json"), ("x-amzn-ErrorType", code)], body
+
+
+_LOGS = "Logs_20140328."
+
+
+def refused_member(environ: dict[str, Any]) -> Said | None:
+    """The refusal of a call of CloudWatch Logs with a member that moto would ignore; None: the call
+    has none."""
+    target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
+    if not target.startswith(_LOGS):
+        return None
+    try:
+        asked = json.loads(kept_body(environ, MAX_CALL) or b"{}")
+    except ValueError:
+        return None  # moto says so.
+    operation = f"logs.{target.removeprefix(_LOGS)}"
+    why = refused_by_emulator(operation, asked) if isinstance(asked, dict) else ""
+    return refusal(environ, _LACKS, "InvalidParameterException", why) if why else None
 
 
 def _xml(status: str, body: str) -> Said:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import Any
 
@@ -62,17 +63,20 @@ class PlaneClient:
 
 
 _TARGET = "SageMaker."
+_SEARCHES = re.compile(rb'"Resource"\s*:\s*"TrainingJob"')
 _CONTENT = ("Content-Type", "application/x-amz-json-1.1")
 
 
 def operation_of(environ: dict[str, Any], body: bytes) -> str | None:
     """The plane's operation that a request calls. None for an operation of another service.
 
-    Tag operations count only for training jobs.
+    Tag operations and searches count only for training jobs.
     """
     operation = str(environ.get("HTTP_X_AMZ_TARGET", "")).removeprefix(_TARGET)
     if operation not in OPERATIONS:
         return None
+    if operation == "Search":
+        return operation if _SEARCHES.search(body) else None
     return None if operation.endswith("Tags") and b":training-job/" not in body else operation
 
 

@@ -6,6 +6,7 @@ warm_pools      instances that stay after the end, for the next job
 training_plans  instances that are bought for windows of time
 plan_documents  reads the plans that the emulator is to have
 training_job    one training job as SageMaker shows it
+search          Search, over the training jobs
 request_check   checks a request by botocore's model, and how a call can fail
 runner          what the plane asks of whatever does the work
 process_runner  work as processes

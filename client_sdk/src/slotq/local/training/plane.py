@@ -28,6 +28,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event, Life
 from slotq.local.training.request_check import NoAnswer, PlaneError, denied
 from slotq.local.training.runner import Runner
+from slotq.local.training.search import found
 from slotq.local.training.training_job import WARM_QUOTA, TrainingJob
 from slotq.local.training.training_plans import TrainingPlan
 from slotq_core.ports.surroundings import Clock
@@ -78,6 +79,7 @@ class Plane:
             "ListTags": lambda request: {"Tags": _as_tags(self._find_arn(request).tags)},
             "AddTags": self._add_tags,
             "UpdateTrainingJob": self._update,
+            "Search": lambda request: found(self._jobs.values(), request),
             "DescribeTrainingPlan": lambda request: self._life.plans.describe(
                 request["TrainingPlanName"]
             ),
@@ -222,6 +224,8 @@ class Plane:
         seconds = (request.get("ResourceConfig") or {}).get("KeepAlivePeriodInSeconds")
         if seconds is not None:
             self._life.warm.change(job, int(seconds))
+        shown = ("ProfilerConfig", "ProfilerRuleConfigurations", "RemoteDebugConfig")
+        job.request |= {key: copy.deepcopy(request[key]) for key in shown if key in request}
         return {"TrainingJobArn": job.arn}
 
     def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -324,8 +328,12 @@ def _is_listed(job: TrainingJob, request: Mapping[str, Any]) -> bool:
         "CreationTime": to_datetime(job.created_at),
         "LastModifiedTime": to_datetime(job.modified_at),
     }
-    plan = request.get("TrainingPlanArnEquals")
-    return is_listed(job.name, times, request) and (plan is None or job.plan == plan)
+    warm, plan = request.get("WarmPoolStatusEquals"), request.get("TrainingPlanArnEquals")
+    return (
+        is_listed(job.name, times, request)
+        and warm in {None, job.warm_status}
+        and plan in {None, job.plan}
+    )
 
 
 def _decode(token: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
+from slotq.aws_members import refused_by_emulator
 from slotq.jobs.sagemaker_model import python_pattern
 from slotq_core.wire.training.field_rules import breaches
 
@@ -47,6 +48,7 @@ OPERATIONS = (
     "AddTags",
     "UpdateTrainingJob",
     "DescribeTrainingPlan",
+    "Search",
 )
 
 
@@ -66,6 +68,8 @@ def check(operation: str, request: Mapping[str, Any]) -> None:
     the rules between fields."""
     if operation not in OPERATIONS:
         raise PlaneError("UnknownOperationException", f"{operation} is not in the emulator")
+    if why := refused_by_emulator(f"sagemaker.{operation}", request):
+        raise PlaneError("ValidationException", why)
     shape = _input_shape(operation)
     report = ParamValidator().validate(request, shape)
     if report.has_errors():

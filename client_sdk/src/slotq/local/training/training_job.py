@@ -38,6 +38,8 @@ _ECHOED = (
     "ExperimentConfig",
     "InfraCheckConfig",
     "InputDataConfig",
+    "MlflowConfig",
+    "ModelPackageConfig",
     "ProfilerConfig",
     "ProfilerRuleConfigurations",
     "RemoteDebugConfig",
@@ -218,8 +220,13 @@ class TrainingJob:
         }
         return shown | self._times() | self._failure() | self._metrics() | self._warm_pool()
 
+    @property
+    def warm_status(self) -> str:
+        """The status of its warm pool, in SageMaker's words; empty: it has none."""
+        return "InUse" if self.keep_alive and not self.ended else self.warm
+
     def _warm_pool(self) -> dict[str, Any]:
-        status = "InUse" if self.keep_alive and not self.ended else self.warm
+        status = self.warm_status
         if not status:
             return {}
         shown: dict[str, Any] = {"Status": status}

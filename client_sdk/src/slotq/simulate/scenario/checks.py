@@ -18,6 +18,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
+from slotq_core.wire.capacity import traits
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, unknown
 from slotq_core.wire.pool_definition import misdeclared
@@ -167,11 +168,12 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
                 continue
             need = needs.counted(named).whole
             for name in need.missing_in(named[0]):
-                has = properties_of(named[0])[name]
+                (asked_name, wanted), *_ = traits.decoded({name: need.requires[name]}).items()
+                has = traits.decoded(properties_of(named[0])).get(asked_name, 0)
                 yield DocumentFault(
                     ("jobs", place, "running_since"),
-                    f"job '{job.name}' needs {name} of {need.requires[name]}, but pool '{pool}' "
-                    f"has {has}",
+                    f"job '{job.name}' needs {asked_name} of {traits.written(wanted)}, but "
+                    f"pool '{pool}' has {traits.written(has)}",
                 )
             needed = need.demand
             if not needed.within(room[pool]):
@@ -183,12 +185,26 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
             room[pool] -= needed
 
 
+def reservations_fit(scenario: Contents) -> Iterator[DocumentFault]:
+    """Reservations are no more than their pool has, and a pool with nodes has none."""
+    for place, pool in enumerate(scenario.pools):
+        if not pool.reservations:
+            continue
+        from slotq_core.wire.capacity.reservations import NO_NODES, fault_of
+
+        if pool.nodes is not None:
+            yield DocumentFault(("pools", place, "nodes"), NO_NODES)
+        if fault := fault_of(pool.pool.reservations, pool.capacity.slots):
+            yield DocumentFault(("pools", place, "reservations"), fault)
+
+
 CHECKS: tuple[Check, ...] = (
     *checks.CHECKS,
     contents.names_are_unique,
     contents.jobs_name_pools_that_there_are,
     contents.jobs_name_what_there_is,
     pools_declare_what_instances_contain,
+    reservations_fit,
     turns_come_to_an_end,
     budgets_come_to_an_end,
     past_use_comes_to_an_end,

@@ -11,7 +11,8 @@ start --pool` share this syntax, in a plain form and a JSON form:
 Durations are whole seconds. The settings:
 
 - `reserve_after`: how long others may pass a job that does not fit (0: never; left out: always)
-- `min_runtime`: how long an attempt is safe from eviction
+- `min_runtime`: how long an attempt is safe from eviction (left out in a new pool: `auto`, as long
+  as a start takes)
 - `max_min_runtime`: upper bound on a job's own min_runtime
 - `stall_after`, `on_stall`, `stall_unreported`: when a script that reports nothing counts as
   stalled, and what becomes of its job

@@ -114,22 +114,12 @@ def plans_go_with_their_pools(document: Shared) -> Iterator[DocumentFault]:
         yield DocumentFault(("pools", places[name], "plan_arn"), said)
 
 
-def reservations_fit(document: Shared) -> Iterator[DocumentFault]:
-    """Reservations are of known projects, and no more than their pool has."""
+def reservations_are_of_projects(document: Shared) -> Iterator[DocumentFault]:
     projects = [project.name for project in document.projects]
     for place, pool in enumerate(document.pools):
-        if not pool.reservations:
-            continue
-        from slotq_core.wire.capacity.reservations import NO_NODES, defined, fault_of
-
-        where = ("pools", place, "reservations")
         for index, reservation in enumerate(pool.reservations):
-            if reservation["project"] not in projects:
-                yield unknown((*where, index), "project", reservation["project"], projects)
-        if pool.nodes is not None:
-            yield DocumentFault(("pools", place, "nodes"), NO_NODES)
-        if fault := fault_of(defined("", pool.reservations), pool.capacity.slots):
-            yield DocumentFault(where, fault)
+            if (name := reservation["project"]) not in projects:
+                yield unknown(("pools", place, "reservations", index), "project", name, projects)
 
 
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
@@ -217,7 +207,7 @@ CHECKS: tuple[Check, ...] = (
     spot_pools_have_no_nodes,
     pools_with_hours_have_no_nodes,
     plans_go_with_their_pools,
-    reservations_fit,
+    reservations_are_of_projects,
     requests_agree,
     quotas_are_of_one_kind,
     weights_are_of_shared_resources,

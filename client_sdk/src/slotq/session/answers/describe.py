@@ -101,21 +101,48 @@ def _statuses(job: JobView, status: str) -> dict[str, str]:
 
 def summary(job: JobView, *, region: str) -> dict[str, Any]:
     """The job's row in ListTrainingJobs."""
-    status = status_of(job)
     return {
         "TrainingJobName": job.name,
         "TrainingJobArn": arn_of(job, region),
         "CreationTime": to_datetime(from_iso(job.entry_time)),
+        **_progress(job),
+    }
+
+
+def as_listed(job: JobView, row: Mapping[str, Any]) -> dict[str, Any]:
+    """SageMaker's row of the job's first training job, with the status of the job: as
+    DescribeTrainingJob shows it."""
+    if has_training_job(job) and job.training_job == row["TrainingJobName"]:
+        statuses = _statuses(job, str(row["TrainingJobStatus"]))
+        return {**row, **{key: statuses[key] for key in _STATUS if key in statuses}}
+    return {key: value for key, value in row.items() if key != "TrainingEndTime"} | _progress(job)
+
+
+_STATUS = ("TrainingJobStatus", "SecondaryStatus")
+
+
+def _progress(job: JobView) -> dict[str, Any]:
+    """What changes in the job's row, by the queue's record."""
+    status = status_of(job)
+    ended_at = job.attempts[-1].ended_at if job.attempts else None
+    return {
         "LastModifiedTime": to_datetime(from_iso(job.changed_at)),
         "TrainingJobStatus": status,
         "SecondaryStatus": _secondary(job, status),
-    }
+    } | (
+        {"TrainingEndTime": to_datetime(from_iso(ended_at))}
+        if ended_at and status in _ENDINGS
+        else {}
+    )
 
 
 def status_of(job: JobView) -> str:
     """The TrainingJobStatus that follows from the job's state in the queue."""
     if ended_by_time_box(job):
         return "Stopped"
+    cause = job.attempts[-1].stop_cause if job.attempts else None
+    if job.state == JobState.STOPPING and cause in _FOR_GOOD:
+        return "Stopping"
     return _ENDED.get(JobState(job.state), "InProgress")
 
 
@@ -123,6 +150,6 @@ def _secondary(job: JobView, status: str) -> str:
     if ended_by_time_box(job):
         ran = job.attempts and job.attempts[-1].running_since is not None
         return "MaxRuntimeExceeded" if ran else "MaxWaitTimeExceeded"
-    if job.state in TERMINAL_STATES:
+    if job.state in TERMINAL_STATES or status == "Stopping":
         return status
     return _SECONDARY.get(JobState(job.state), "Pending")
