@@ -736,7 +736,8 @@ def test_the_doctor_tells_a_missing_right(monkeypatch, error, advice):
 
 def shown(world: PlanWorld) -> PoolView:
     (status,) = world.manager.overview.pools()
-    return pool_view(status.pool, size=status.size, used=status.used, hours=status.hours)
+    now = world.clock.now()
+    return pool_view(status.pool, now=now, size=status.size, used=status.used, hours=status.hours)
 
 
 def test_pools_show_the_plan_and_its_next_window():

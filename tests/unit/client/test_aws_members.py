@@ -157,12 +157,12 @@ def test_the_probes_of_listing_are_complete():
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 OF_JOB = {"logGroupName": GROUP, "logStreamName": "job1/algo-1-slotq", "startFromHead": True}
+BY_IDENTIFIER = {key: value for key, value in OF_JOB.items() if key != "logGroupName"}
 READING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "logGroupName": (OF_JOB, OF_JOB | {"logGroupName": "another"}),
     "logGroupIdentifier": (
-        {key: value for key, value in OF_JOB.items() if key != "logGroupName"}
-        | {"logGroupIdentifier": group}
-        for group in (GROUP, "another")
+        BY_IDENTIFIER | {"logGroupIdentifier": GROUP},
+        BY_IDENTIFIER | {"logGroupIdentifier": "another"},
     ),
     "logStreamName": (OF_JOB, OF_JOB | {"logStreamName": "job1/algo-2-slotq"}),
     "startTime": (OF_JOB, OF_JOB | {"startTime": NOW + 2}),
@@ -175,8 +175,8 @@ BY_PREFIX = {"logGroupName": GROUP, "logStreamNamePrefix": "job1/"}
 STREAMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "logGroupName": (BY_PREFIX, BY_PREFIX | {"logGroupName": "another"}),
     "logGroupIdentifier": (
-        {"logGroupIdentifier": group, "logStreamNamePrefix": "job1/"}
-        for group in (GROUP, "another")
+        {"logGroupIdentifier": GROUP, "logStreamNamePrefix": "job1/"},
+        {"logGroupIdentifier": "another", "logStreamNamePrefix": "job1/"},
     ),
     "logStreamNamePrefix": (BY_PREFIX, BY_PREFIX | {"logStreamNamePrefix": "job1/algo-2"}),
     "orderBy": (BY_PREFIX, BY_PREFIX | {"orderBy": "LastEventTime"}),

@@ -22,7 +22,13 @@ from slotq_core.timestamps import WITH_UNITS, seconds_in
 from slotq_core.wire.capacity import traits
 from slotq_core.wire.document.faults import DocumentFault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
-from slotq_core.wire.pool_definition import AUTOMATIC, GRACE, property_rule, property_value, sized
+from slotq_core.wire.pool_definition import (
+    AUTOMATIC,
+    GRACE,
+    property_rule,
+    property_value,
+    sized,
+)
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
