@@ -11,7 +11,7 @@ from slotq_core.errors import InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.document import contents as document
 from slotq_core.wire.pool_definition import check_together, defined, settings_of
 from slotq_core.wire.scenario.pages import job_of

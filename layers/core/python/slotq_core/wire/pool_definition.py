@@ -23,7 +23,7 @@ from slotq_core.model import pools as model
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
 
 if TYPE_CHECKING:
