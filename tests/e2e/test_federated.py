@@ -30,6 +30,7 @@ BUCKET = "federated"
 
 STANDS_FOR_FLARE = """#!/bin/sh
 # A double of FLARE's command: it checks the job, says its options and leaves a model.
+test -n "$(find "$2/meta.conf" -newermt 1980-01-02)" || exit 1
 test "$1" = simulator -a -f "$2/meta.conf" -a -d "$2/app/config" -a -d "$2/idle" || exit 1
 echo model > "$4/server.npy"
 shift 4
@@ -294,6 +295,7 @@ def test_flares_own_apps_run_in_flares_simulator() -> None:
     assert "simulated with -c site-1,site-2,site-3,site-4 -t 4 -m 4" in said
     again = slotq("submit", "lungs_of_flare", "--image", "flare:2.9")
     assert "submitting 1 member of lungs-of-flare-r2" in again.stderr
+    app("averaging")
     refused = slotq("submit", "averaging", "--image", "other", code=ExitCode.USAGE)
     assert "--image is not for a JOB_FOLDER: the job.json" in refused.output
 

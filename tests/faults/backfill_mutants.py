@@ -13,7 +13,7 @@ from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.policy.actions import backfill
 from slotq_core.policy.actions.backfill import Backfill
 from slotq_core.policy.actions.reserve import pool_to_drain
-from slotq_core.policy.lifecycle import runtimes
+from slotq_core.policy.lifecycle.hours import runtimes
 from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.turn import blocked
 from tests.faults.hours_mutants import world
@@ -71,7 +71,7 @@ MUTANTS = tuple(
         ("no job may be evicted then", EVICTED, _answers("_is_evicted_then", False)),
         ("ranks do not matter", EVICTED, _replaced("outranks", lambda *_: True)),
         ("a moment may be near", EVICTED, _replaced("STARTS_AWAY", 0)),
-        ("no protection counts", PROTECTED, _replaced("min_runtime_of", lambda *_: 0)),
+        ("no protection counts", PROTECTED, _replaced("longest_protection", lambda *_: 0)),
         ("quotas do not matter", NO_QUOTA, _answers("_within_quota", True)),
         ("no job is ever within its quota", QUOTA, _answers("_within_quota", False)),
         ("limits may be used up", LIMIT, _answers_of_limits),

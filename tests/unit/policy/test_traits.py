@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from slotq.errors import InvalidRequest as ClientRefusal
+from slotq.jobs.submission import settings_tags
 from slotq_core.admission.rules import admit
 from slotq_core.errors import InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
+from slotq_core.wire.document import contents as document
 from slotq_core.wire.pool_definition import check_together, defined, settings_of
+from slotq_core.wire.scenario.pages import job_of
+from slotq_core.wire.scenario.views import SnapshotJobView
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.views.jobs import SharedJobView, job_view
 from slotq_core.wire.views.pools import PoolSettingsView
 
 P5 = "ml.p5.48xlarge"
@@ -129,3 +135,29 @@ def test_a_tag_asks_for_words():
     for odd in ("gpu_type=H100,gpu_type=A100", "gpus=many", "gpu_type=", "gpu_type=80G", "=H100"):
         with pytest.raises(InvalidRequest, match="slotq:demand"):
             submitted(odd)
+
+
+def test_a_document_says_words():
+    section = {"name": "a", "capacity": 2, "instance_type": P5, "properties": KIND}
+    (read_pool,) = document.read({"pools": [section]}).pools
+    assert read_pool.properties == POOLS[0].properties
+    odd = {**section, "properties": {"gpu_type": "an H100", "mem_per_gpu_in_GiB": False}}
+    with pytest.raises(InvalidRequest) as refused:
+        document.read({"pools": [odd]})
+    assert "properties.gpu_type: a whole number from 1 to 1000000, a text" in refused.value.message
+
+
+def test_a_setting_of_the_client_becomes_the_tag():
+    tags = settings_tags(demand={"gpus": 8, "gpu_type": "H100", "confidential": True})
+    assert tags == {"slotq:demand": "gpus=8,gpu_type=H100,confidential=true"}
+    for demand in ({"gpu_type": "an H100"}, {"gpus": "many"}, {"gpu_type": None}):
+        with pytest.raises(ClientRefusal, match=r"demand\.gpu"):
+            settings_tags(demand=demand)
+
+
+def test_a_view_and_what_is_read_from_it_keep_the_words():
+    job = admit(wanting(gpu_type="H100", confidential=True), POOLS, submitter="ann", now=7)
+    assert job_view(job).requires == {"gpu_type": "H100", "confidential": True}
+    shared = job_view(job).model_dump(include={*SharedJobView.model_fields})
+    text = SnapshotJobView(**shared).model_dump_json()
+    assert job_of(SnapshotJobView.model_validate_json(text)).requires == job.requires

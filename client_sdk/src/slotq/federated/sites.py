@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from slotq.errors import InvalidRequest
 from slotq_core.gpu_amounts import gpus_number, read_gpus
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY, SPELLINGS, read_amount
 from slotq_core.wire.training.instance_types import MEMORY_PER_GPU, NAMES
 

@@ -15,7 +15,7 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.groups import end_of
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.pool_definition import (
     MOST_OF_A_RESOURCE,
     property_rule,

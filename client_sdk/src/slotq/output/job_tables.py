@@ -19,7 +19,7 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 
 if TYPE_CHECKING:
     from slotq_core.wire.views.about import FindingView

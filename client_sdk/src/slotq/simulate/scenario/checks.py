@@ -18,7 +18,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, unknown
 from slotq_core.wire.pool_definition import misdeclared

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.run.engine import with_gpus
+from slotq.simulate.run.opening import runtime_limit
 from slotq.simulate.scenario.sections import ChangeSpec
 from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq.simulate.whatif.named_settings import with_setting
@@ -21,6 +22,7 @@ from slotq_core.admission.configuration.subscription import SettingsInUse, check
 from slotq_core.admission.dependencies import consequences
 from slotq_core.admission.instances.nodes import able, filled
 from slotq_core.admission.instances.nodes import with_gpus as as_admitted
+from slotq_core.admission.instances.runtimes import with_longest
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
@@ -284,6 +286,7 @@ def _submitted(queue: ForecastInput, new: NewJob) -> ForecastInput:
         by_default=by_default,
     )
     job = _entering(assured(job, pools), new, submission, pools)
+    job = with_longest(job, new.request or runtime_limit(new.max_runtime), queue.pools)
     limits = dict(queue.limits)
     if new.max_runtime is not None:
         limits[job.name] = new.max_runtime

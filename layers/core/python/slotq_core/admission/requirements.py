@@ -25,7 +25,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
 from slotq_core.names import POOLS_TAG
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.training.instance_types import MEMORY_PER_GPU, NAMES
 
 _NOTHING = Demand()

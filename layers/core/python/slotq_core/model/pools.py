@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
-from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import Schedule, slots_at
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.timestamps import Duration, Moment
 
-if TYPE_CHECKING:  # `slotq ls` reads no plans.
+if TYPE_CHECKING:  # `slotq ls` reads no plans and no reservations.
     from slotq_core.model.capacity.plans import PlanFacts
+    from slotq_core.model.capacity.reservations import Reservation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,10 +9,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits, QueueUse
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
-from slotq_core.wire import VERSION
+from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
-from slotq_core.wire.capacity import traits
 from slotq_core.wire.document.values import Reservations, Windows
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS

@@ -16,16 +16,18 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
-from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
+
+if TYPE_CHECKING:
+    from slotq_core.model.capacity.reservations import Reservation
 
 MOST_POOLS = 500
 """The most pools of a queue."""

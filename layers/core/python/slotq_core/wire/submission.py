@@ -14,9 +14,9 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import GROUP_END, Submission
+from slotq_core.wire import traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import MAX_BODY, faults_in, json_object
-from slotq_core.wire.capacity import traits
 from slotq_core.wire.pool_definition import (
     CLASS_NAME,
     MOST_OF_A_RESOURCE,

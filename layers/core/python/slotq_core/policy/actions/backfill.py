@@ -2,7 +2,7 @@
 
 A later job starts on free slots there if one of these holds:
 
-- it ends before the expected moment, by its bound (lifecycle/runtimes.py);
+- it ends before the expected moment, by its bound (lifecycle/hours/runtimes.py);
 - it takes only what the drained-for job leaves over;
 - the drained-for job may evict it then, and no protection is in the way.
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.lifecycle.runtimes import START, ends_by, eviction_takes
+from slotq_core.policy.lifecycle.hours.runtimes import ends_by, eviction_takes, start_takes
 from slotq_core.policy.order import outranks
 from slotq_core.policy.state.candidates import longest_protection
 from slotq_core.policy.state.eligibility import Eligibility
@@ -67,7 +67,7 @@ class Backfill:
         drain = room.drain
         if drain is None or drain.gang or job.group in self._state.gangs or job.claim is not None:
             return False
-        if room.closing is not None or room.unavailable or room.rights.keeps_out(job):
+        if room.pool.is_timed or room.unavailable or room.rights.keeps_out(job):
             return False
         if room.waits_for_release(job) or not self._eligible.within_bounds(job, room):
             return False
@@ -82,7 +82,7 @@ class Backfill:
     def promise(self, room: PoolRoom) -> int | None:
         """By when (ms) the drained-for job has its slots, if nothing ahead of it takes them; None:
         that is not known. The last evictions for it may take as long as a stop."""
-        if room.drain is None or room.drain.gang or room.closing is not None:
+        if room.drain is None or room.drain.gang or room.pool.is_timed:
             return None
         expected = self._expected_by(room)
         named = expected.named and expected.at is not None
@@ -161,12 +161,13 @@ class Backfill:
         return end is not None and end <= expected.at
 
     def _is_evicted_then(self, expected: Expected, job: Job, ahead: Job, room: PoolRoom) -> bool:
+        start = start_takes(room.pool)
         started = self._eligible.classed(job, room.pool.name) or job
         protected = longest_protection(started, room.pool, self._state.running.minimum(job.project))
         if expected.at is None:
             if protected:
                 return False
-        elif expected.at < self._state.now + max(STARTS_AWAY * START, START + protected):
+        elif expected.at < self._state.now + max(STARTS_AWAY * start, start + protected):
             return False
         return any(self._evicts(ahead, started, room, from_others=kind) for kind in expected.evicts)
 
@@ -221,7 +222,7 @@ class Backfill:
             return until
         since = other.attempt.admitted_at if other.attempt else self._state.now
         protected = longest_protection(other, room.pool, self._state.running.minimum(other.project))
-        return since + START + protected
+        return since + start_takes(room.pool) + protected
 
 
 def _unknown(evicts: tuple[bool, ...]) -> Expected:

@@ -13,7 +13,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits
 from slotq_core.model.pools import AUTO, Pool
 from slotq_core.model.sharing import Settings, Sharing
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, Keys, Loc, faults_of, refuse, refused
 from slotq_core.wire.document.models import (

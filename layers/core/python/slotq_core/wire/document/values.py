@@ -19,7 +19,7 @@ from slotq_core.model.pools import AUTO
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.timestamps import WITH_UNITS, seconds_in
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.document.faults import DocumentFault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
 from slotq_core.wire.pool_definition import (

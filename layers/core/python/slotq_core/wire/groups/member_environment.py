@@ -16,7 +16,7 @@ from slotq_core.model.groups import SERVER, Group
 from slotq_core.model.jobs import Job
 from slotq_core.names import GROUPS_FOLDER
 from slotq_core.timestamps import iso
-from slotq_core.wire.capacity import traits
+from slotq_core.wire import traits
 from slotq_core.wire.setting_tags import read_settings
 from slotq_core.wire.training.field_paths import value_at
 

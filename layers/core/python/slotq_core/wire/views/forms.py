@@ -16,8 +16,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.timestamps import from_iso, iso, milliseconds, seconds
+from slotq_core.wire import traits
 from slotq_core.wire.base import BaseModel
-from slotq_core.wire.capacity import traits
 
 V = TypeVar("V", bound=BaseModel)
 R = TypeVar("R")

@@ -16,9 +16,8 @@ from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
 from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
-from slotq_core.wire import VERSION
+from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
-from slotq_core.wire.capacity import traits
 from slotq_core.wire.views.forms import view_of
 
 

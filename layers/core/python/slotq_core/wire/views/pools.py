@@ -12,9 +12,8 @@ from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.timestamps import iso, seconds, wall_clock
-from slotq_core.wire import VERSION
+from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
-from slotq_core.wire.capacity import traits
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
 
