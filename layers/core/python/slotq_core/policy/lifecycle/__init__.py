@@ -8,7 +8,7 @@ missing_rights    a pool, or a role in it, after a refused right
 start_attempts    scheduler settings: attempts to start, back-off, giving up
 stall             attempts that report nothing for too long
 demotion          classes that demote
-hours/            what ends in time: pools that close, slots that are reserved
+hours             what ends in time: pools that close, slots that are reserved
 warm_slots        instances that stay warm after an attempt
 interruptions     an attempt whose spot instances SageMaker takes back
 suspend           when a job that must stop is stopped
