@@ -30,6 +30,7 @@ BUCKET = "federated"
 
 STANDS_FOR_FLARE = """#!/bin/sh
 # A double of FLARE's command: it checks the job, says its options and leaves a model.
+test -n "$(find "$2/meta.conf" -newermt 1980-01-02)" || exit 1
 test "$1" = simulator -a -f "$2/meta.conf" -a -d "$2/app/config" -a -d "$2/idle" || exit 1
 echo model > "$4/server.npy"
 shift 4

@@ -71,7 +71,7 @@ MUTANTS = tuple(
         ("no job may be evicted then", EVICTED, _answers("_is_evicted_then", False)),
         ("ranks do not matter", EVICTED, _replaced("outranks", lambda *_: True)),
         ("a moment may be near", EVICTED, _replaced("STARTS_AWAY", 0)),
-        ("no protection counts", PROTECTED, _replaced("min_runtime_of", lambda *_: 0)),
+        ("no protection counts", PROTECTED, _replaced("longest_protection", lambda *_: 0)),
         ("quotas do not matter", NO_QUOTA, _answers("_within_quota", True)),
         ("no job is ever within its quota", QUOTA, _answers("_within_quota", False)),
         ("limits may be used up", LIMIT, _answers_of_limits),

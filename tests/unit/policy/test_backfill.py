@@ -11,7 +11,7 @@ import pytest
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import SHORTEST_ATTEMPT, Claim, Job, JobState
-from slotq_core.model.pools import CapacityKind, Pool
+from slotq_core.model.pools import CapacityKind, Pool, PoolHealth
 from slotq_core.model.reasons import Reserved
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
@@ -89,6 +89,12 @@ def test_a_job_has_ended_by_its_bound(job: Job, expected: int | None) -> None:
 def test_what_takes_longer_than_expected_has_no_bound(job: Job, over: int) -> None:
     assert ends_by(job, POOL, over) is not None
     assert ends_by(job, POOL, over + 1) is None
+
+
+def test_a_start_takes_as_long_as_the_pools_slow_ones() -> None:
+    known = replace(POOL, health=PoolHealth(starts=(60_000, 120_000)))
+    assert ends_by(WAITS, known, NOW) == NOW + 120_000 + HOUR + STOP
+    assert ends_by(STARTS, known, NOW) == NOW - 60_000 + 120_000 + HOUR + STOP
 
 
 def test_a_job_on_spot_instances_has_no_bound() -> None:

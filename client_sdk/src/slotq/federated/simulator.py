@@ -24,9 +24,11 @@ _ROLES = {True: "config_fed_server", False: "config_fed_client"}
 _RUN = """\
 command -v nvflare > /dev/null || { echo "the image has no nvflare: install it there, or give \
 each app a job.json" >&2; exit 127; }
+find . -exec touch {} +
 exec nvflare simulator "$PWD" -w "$SM_MODEL_DIR" -c "$0" -t "$1" -m "$1"
 """
-"""`$0`: the clients; `$1`: their number."""
+"""`$0`: the clients; `$1`: their number. FLARE makes a ZIP of the folder, and files in the code's
+archive are older than a ZIP can say."""
 
 
 def is_flares(folder: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotq.cost.instance_prices import InstancePrices
 from slotq.cost.used import UsageLineView, Used, usage_lines
-from slotq.simulate.whatif.answer import CostRow, CostView
+from slotq.simulate.whatif.answer import CostRow, WhatIfCostView
 from slotq.simulate.whatif.forecast import Forecast
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.jobs import Job
@@ -28,7 +28,7 @@ def costs(before: Forecast, after: Forecast, prices: InstancePrices) -> list[Cos
     ]
 
 
-def _lines(of: Forecast, prices: InstancePrices) -> dict[tuple[str, str], CostView]:
+def _lines(of: Forecast, prices: InstancePrices) -> dict[tuple[str, str], WhatIfCostView]:
     used = Used(start="", end="", as_of="", by=_BY, totals=_totals(of))
     return {_key(line): _view(line) for line in usage_lines(used, prices)}
 
@@ -37,8 +37,8 @@ def _key(line: UsageLineView) -> tuple[str, str]:
     return line.group["pool"], line.group["kind"]
 
 
-def _view(line: UsageLineView) -> CostView:
-    return CostView(
+def _view(line: UsageLineView) -> WhatIfCostView:
+    return WhatIfCostView(
         instance_hours=round(line.instance_hours, 6), usd=line.usd, saved_usd=line.saved_usd
     )
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.lifecycle.hours.runtimes import START, ends_by, eviction_takes
+from slotq_core.policy.lifecycle.hours.runtimes import ends_by, eviction_takes, start_takes
 from slotq_core.policy.order import outranks
 from slotq_core.policy.state.candidates import longest_protection
 from slotq_core.policy.state.eligibility import Eligibility
@@ -161,12 +161,13 @@ class Backfill:
         return end is not None and end <= expected.at
 
     def _is_evicted_then(self, expected: Expected, job: Job, ahead: Job, room: PoolRoom) -> bool:
+        start = start_takes(room.pool)
         started = self._eligible.classed(job, room.pool.name) or job
         protected = longest_protection(started, room.pool, self._state.running.minimum(job.project))
         if expected.at is None:
             if protected:
                 return False
-        elif expected.at < self._state.now + max(STARTS_AWAY * START, START + protected):
+        elif expected.at < self._state.now + max(STARTS_AWAY * start, start + protected):
             return False
         return any(self._evicts(ahead, started, room, from_others=kind) for kind in expected.evicts)
 
@@ -221,7 +222,7 @@ class Backfill:
             return until
         since = other.attempt.admitted_at if other.attempt else self._state.now
         protected = longest_protection(other, room.pool, self._state.running.minimum(other.project))
-        return since + START + protected
+        return since + start_takes(room.pool) + protected
 
 
 def _unknown(evicts: tuple[bool, ...]) -> Expected:
