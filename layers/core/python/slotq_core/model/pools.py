@@ -236,9 +236,7 @@ class Pool:
             "auto": True,
         },
     )
-    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`.
-    The default of a new pool is AUTO. Pools from before that rule keep 0, which is this field's
-    default."""
+    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`."""
     max_min_runtime: Duration = field(
         default=0, metadata=_setting("The largest min. runtime that a job may set.")
     )

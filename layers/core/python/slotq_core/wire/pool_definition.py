@@ -4,7 +4,7 @@ The template's parameter, the emulator's command line and the API all use this d
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
 take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
-GRACE, and false or "off". `min_runtime` may also be "auto", which is the default of a new pool.
+GRACE, and false or "off". `min_runtime` may also be "auto".
 
 Nobody has to declare what instances contain (`contents_of`). A pool may, if its number is the right
 one. Another is refused when it is set; pools from before this rule keep theirs until then.
@@ -196,7 +196,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
-    defaults = settings_of(before) if before else dict.fromkeys(MAY_BE_AUTO, AUTOMATIC)
+    defaults = settings_of(before) if before else {}
     wanted = {**defaults, **settings}
     if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
         wanted["plan_arn"] = ""  # Another kind takes the plan away.
