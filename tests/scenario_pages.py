@@ -35,6 +35,7 @@ store; `make journeys` runs those with projects on the emulator's DynamoDB and o
 SUBJECTS = {
     "order": "Order: priority, entry time, free slots",
     "eviction": "Eviction: who is evicted, and who never is",
+    "starts": "Starts: what one takes, and what an eviction costs",
     "claims": "Claims: slots owed to a beneficiary",
     "drains": "Drains: `reserve_after`",
     "consolidation": "Consolidation: running jobs move",

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 import slotq
 from slotq_core.names import LOG_GROUP
 from tests.e2e.waiting import until
+from tests.log_readers import ReaderByTime
 
 SCRIPT = """
 cd /opt/ml/checkpoints
@@ -117,6 +118,10 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
     assert shown["ModelArtifacts"]["S3ModelArtifacts"] == last.artifact
     lines = log_of(session, "low")
     evicted_and_resumed(lines)
+    rows = sagemaker.list_training_jobs(NameContains="low")["TrainingJobSummaries"]
+    statuses = {row["TrainingJobName"]: row["TrainingJobStatus"] for row in rows}
+    assert statuses == {"low": "Completed", last.training_job: "Completed"}
+    assert ReaderByTime(session.client("logs"), "low", empties=3).look() == lines[:-1]
 
     sagemaker.delete_training_job(TrainingJobName="low")
     rows = sagemaker.list_training_jobs(NameContains="low")["TrainingJobSummaries"]
@@ -148,12 +153,15 @@ def test_a_waiting_job_answers_every_call(aws, session):
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [*tags, {"Key": "run", "Value": "7"}]
     rows = other.get_paginator("list_training_jobs").paginate(PaginationConfig={"PageSize": 1})
     names = [row["TrainingJobName"] for page in rows for row in page["TrainingJobSummaries"]]
-    assert names[0] == "second"
+    assert names[-2:] == ["first", "second"], "in the order of their creation"
     assert sorted(names) == sorted(set(names))
-    assert "first" in names
 
     other.stop_training_job(TrainingJobName="second")
     assert other.describe_training_job(TrainingJobName="second")["TrainingJobStatus"] == "Stopped"
+    for order in ("Ascending", "Descending"):
+        page = other.list_training_jobs(StatusEquals="Stopped", SortOrder=order, MaxResults=100)
+        stopped = [row["TrainingJobName"] for row in page["TrainingJobSummaries"]]
+        assert "second" in stopped, "although it never had a training job"
     queue.jobs.cancel("first")
     until(lambda: queue.jobs.view("first").state == "cancelled", "first was not cancelled")
     with pytest.raises(ClientError, match="cancelled") as raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from slotq import QueueClient
 from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
+from slotq.demo.environment import with_variables
 from tests.e2e.test_commands import request
 from tests.e2e.waiting import until
 from tests.emulators import emulator
@@ -26,9 +28,23 @@ CLIENTS = ("site-1", "site-2", "site-3")
 BUCKET = "federated"
 
 
+STANDS_FOR_FLARE = """#!/bin/sh
+# A double of FLARE's command: it checks the job, says its options and leaves a model.
+test -n "$(find "$2/meta.conf" -newermt 1980-01-02)" || exit 1
+test "$1" = simulator -a -f "$2/meta.conf" -a -d "$2/app/config" -a -d "$2/idle" || exit 1
+echo model > "$4/server.npy"
+shift 4
+echo "simulated with $*"
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _aws() -> Iterator[None]:
-    with emulator(POOLS):
+def _aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    double = tmp_path_factory.mktemp("bin") / "nvflare"
+    double.write_text(STANDS_FOR_FLARE)
+    double.chmod(0o755)
+    path = os.pathsep.join([str(double.parent), os.environ["PATH"]])
+    with with_variables({"PATH": path}, instead_of=()), emulator(POOLS):
         boto3.Session().client("s3").create_bucket(Bucket=BUCKET)
         yield
 
@@ -250,3 +266,61 @@ def test_flares_example_runs_on_sites_that_declare_nothing() -> None:
     assert "1 gpus, and no instance of its pools contains any" in refused.output
     for site in sites:
         slotq("pools", "remove", site)
+
+
+FLARES_PLACES = {
+    "meta.conf": """
+# No name: the folder's.
+min_clients = 2
+deploy_map {
+  app = ["@All"]
+  idle = []
+}
+""",
+    "app/config/config_fed_server.json": "{}",
+    "app/config/config_fed_client.json": "{}",
+    "idle/config/notes.txt": "",
+}
+
+
+def test_flares_own_apps_run_in_flares_simulator() -> None:
+    for name, content in FLARES_PLACES.items():
+        file = Path("lungs_of_flare", name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    done = slotq("submit", "lungs_of_flare", "--image", "flare:2.9")
+    assert "FLARE's simulator plays server, site-1, site-2, site-3, site-4 in" in done.stderr
+    assert ended("lungs-of-flare") == {"lungs-of-flare-server": "completed"}
+    said = slotq("logs", "lungs-of-flare-server").output
+    assert "simulated with -c site-1,site-2,site-3,site-4 -t 4 -m 4" in said
+    again = slotq("submit", "lungs_of_flare", "--image", "flare:2.9")
+    assert "submitting 1 member of lungs-of-flare-r2" in again.stderr
+    app("averaging")
+    refused = slotq("submit", "averaging", "--image", "other", code=ExitCode.USAGE)
+    assert "--image is not for a JOB_FOLDER: the job.json" in refused.output
+
+
+def test_a_site_is_chosen_by_what_its_pool_says_in_words() -> None:
+    (app("worded") / "source" / "train.py").write_text(
+        'import os; print("has", os.environ["SLOTQ_RESOURCES"])'
+    )
+    Path("job", "app").parent.mkdir()
+    Path("worded").rename("job/app")
+    spec = {"site-w": {"gpu_type": "H100", "confidential": True}}
+    meta = {"deploy_map": {"app": ["server", "site-w"]}, "resource_spec": spec, "name": "worded"}
+    Path("job/meta.json").write_text(json.dumps(meta))
+    new = ("--slots", "1", "--instance-type", "ml.p5.48xlarge")
+    slotq("pools", "set", "site-w", *new, "--property", "gpu_type=A100")
+    refused = slotq("submit", "job", "--site", "server=server", code=ExitCode.NO)
+    assert "gpu_type H100, and site-w has A100" in refused.output
+    slotq(
+        "pools", "set", "site-w", "--property", "gpu_type=H100", "--property", "confidential=true"
+    )
+    slotq("submit", "job", "--site", "server=server")
+    ended("worded")
+    shown = QueueClient().jobs.view("worded-site-w")
+    assert shown.requires == {"confidential": True, "gpu_type": "H100"}
+    assert "confidential of true" in slotq("show", "worded-site-w").output
+    said = slotq("logs", "worded-site-w").output
+    assert 'has {"confidential":true,"gpu_type":"H100","slots":1}' in said
+    slotq("pools", "remove", "site-w")

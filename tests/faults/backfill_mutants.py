@@ -13,7 +13,7 @@ from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.policy.actions import backfill
 from slotq_core.policy.actions.backfill import Backfill
 from slotq_core.policy.actions.reserve import pool_to_drain
-from slotq_core.policy.lifecycle import runtimes
+from slotq_core.policy.lifecycle.hours import runtimes
 from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.turn import blocked
 from tests.faults.hours_mutants import world

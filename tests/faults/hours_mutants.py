@@ -13,8 +13,8 @@ from unittest.mock import patch
 from slotq.errors import EndlessDecisions
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences
-from slotq_core.policy.lifecycle import closing
-from slotq_core.policy.lifecycle.closing import Closing
+from slotq_core.policy.lifecycle.hours import closing
+from slotq_core.policy.lifecycle.hours.closing import Closing
 from slotq_core.policy.plan import Close
 from slotq_core.wire.capacity import opening_hours
 from tests.faults.mutants import Hunt, Mutant

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from slotq_core.model.demand import NOTHING
-from slotq_core.policy.lifecycle import closing, reservations
+from slotq_core.policy.lifecycle.hours import closing, reservations
 from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.state.quotas.reservation_rights import ReservationRights
 from slotq_core.policy.turn.gang_turn import GangTurn

@@ -29,7 +29,7 @@ light = {"slotq_core.wire.strict_json", "slotq_core.wire.pool_definition",
          "slotq_core.model.sharing", "slotq_core.wire.training",
          "slotq_core.wire.training.field_paths", "slotq_core.wire.training.instance_types",
          "slotq_core.wire.groups", "slotq_core.wire.groups.member_environment",
-         "slotq_core.wire.resubmission"}
+         "slotq_core.wire.resubmission", "slotq_core.wire.traits"}
 print(json.dumps([name for name in sys.modules
                   if name in heavy
                   or name.startswith("slotq_core.wire.") and name not in light]))

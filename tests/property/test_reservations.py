@@ -17,7 +17,7 @@ from slotq_core.model.capacity.reservations import held_beyond, reserved_at
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.reservations import LONGEST_STOP
+from slotq_core.policy.lifecycle.hours.reservations import LONGEST_STOP
 from slotq_core.policy.plan import Evict, Plan
 from tests.property.in_vain import nobody_starts_in_vain
 

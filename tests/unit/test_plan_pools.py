@@ -461,6 +461,29 @@ def test_a_job_that_waits_for_room_for_two_days_waits_again_and_does_not_end():
     assert health.not_before is not None and health.not_before > world.clock.now()
 
 
+@pytest.mark.parametrize("kind", ["training job usage", "spot training job usage"])
+def test_a_quota_of_another_kind_teaches_the_pool_nothing(kind):
+    world = PlanWorld()
+    world.tick()
+    world.plane.knobs.turn({"refused_quota": f"{INSTANCE_TYPE} for {kind}", "refuse_for_quota": 1})
+    known = world.store.health.get("plan")
+    world.send()
+    world.deliver()
+    job = world.job("job")
+    assert (job.state, job.cause) == (JobState.BACKOFF, "other_quota")
+    assert world.store.health.get("plan") == known
+
+
+def test_the_outlook_knows_when_the_plan_opens():
+    world = PlanWorld(windows=((2 * HOUR, 48 * HOUR, 2),))
+    world.tick()
+    world.send()
+    world.deliver()
+    outlook = world.manager.jobs.status("job").outlook
+    assert outlook is not None
+    assert outlook.earliest == START + 2 * H
+
+
 def test_what_an_operator_forgets_is_not_the_plan():
     world = PlanWorld()
     world.tick()
@@ -736,7 +759,8 @@ def test_the_doctor_tells_a_missing_right(monkeypatch, error, advice):
 
 def shown(world: PlanWorld) -> PoolView:
     (status,) = world.manager.overview.pools()
-    return pool_view(status.pool, size=status.size, used=status.used, hours=status.hours)
+    now = world.clock.now()
+    return pool_view(status.pool, now=now, size=status.size, used=status.used, hours=status.hours)
 
 
 def test_pools_show_the_plan_and_its_next_window():

@@ -136,6 +136,7 @@ JOB = Job(
     tenant="a1b2",
     longest_attempt=60_000,
     runtime_bound=70_000,
+    evicted_at=(1_000, 2_500),
     warm_key="0123456789ab",
     keep_alive=60_000,
     project="team",

@@ -31,7 +31,7 @@ BIG = Pool(
     reserve_after=600_000,
     min_runtime=300_000,
 )
-SMALL = Pool(name="small", instance_type=P4, capacity=Demand(slots=8), min_runtime=AUTO)
+SMALL = Pool(name="small", instance_type=P4, capacity=Demand(slots=8))
 EVERYTHING = Pool(
     name="all",
     instance_type=P5,

@@ -14,8 +14,13 @@ from slotq_core.model.jobs import MOST_EVICTIONS, Job
 from slotq_core.model.pools import AUTO, LONGEST_AUTO, CapacityKind, Pool, PoolHealth
 from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.policy.lifecycle.apply import evicted, requeued
-from slotq_core.policy.lifecycle.pool_health import after_a_start, forgotten
-from slotq_core.policy.lifecycle.start_times import MOST_STARTS, start_in, with_start
+from slotq_core.policy.lifecycle.pool_health import (
+    MOST_STARTS,
+    after_a_start,
+    forgotten,
+    start_in,
+    with_start,
+)
 from slotq_core.policy.state.candidates import protection
 from slotq_core.ports.store import Store
 from slotq_core.wire.document.contents import read

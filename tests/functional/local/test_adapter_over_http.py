@@ -146,6 +146,7 @@ def test_a_training_plan_is_described(world: World) -> None:
     world.plane.set_plans(read_plans({"plans": [{**plan, "used_elsewhere": 2}]}, now=1))
     world.clock.set(7)
     assert world.training.describe_plan(PLAN) == PlanFacts(
+        arn=PLAN,
         status=PlanStatus.ACTIVE,
         instance_type=TYPE,
         windows=(

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-REQUEST = {
+REQUEST: dict[str, Any] = {
     "TrainingJobName": "job1",
     "AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File"},
     "RoleArn": "arn:aws:iam::123456789012:role/trainer",

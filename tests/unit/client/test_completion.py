@@ -54,7 +54,7 @@ def test_an_unknown_shell_is_refused(slotq):
 
 
 def test_commands_and_options_are_completed(completed):
-    assert completed("re") == ["retry", "release", "requeue"]
+    assert completed("re") == ["retry", "release", "requeue", "reserve", "reservations"]
     assert completed("ls", "--s") == ["--state", "--submitter", "--since", "--sort"]
     assert completed("ls", "--state", "st") == ["starting", "stopping", "stopped"]
     assert completed("completion", "") == list(SHELLS)

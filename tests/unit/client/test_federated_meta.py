@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 
 import pytest
 
@@ -101,7 +103,15 @@ FAULTS = [
     ({"deploy_map": {}}, "deploy_map", "deploy_map is empty"),
     ({"deploy_map": {"app9": ["@ALL"]}}, "deploy_map.app9", "has no app folder 'app9'"),
     ({"deploy_map": {"app9": []}}, "deploy_map.app9", "has no app folder 'app9'"),
-    ({"deploy_map": {"app1": "client1"}}, "deploy_map.app1", "must be a list of sites"),
+    ({"deploy_map": {"app1": "client1"}}, "deploy_map", "no app to 'server'"),
+    ({"deploy_map": {"app1": 1}}, "deploy_map.app1", "must be a list of sites"),
+    ({"deploy_map": {"app1": {"other": ["server"]}}}, "deploy_map.app1", "must be a list of sites"),
+    ({"deploy_map": {"app1": {"sites": "server"}}}, "deploy_map.app1", "must be a list of sites"),
+    (
+        {"deploy_map": {"app1": [{"sites": ["server"], "other": 1}]}},
+        "deploy_map.app1",
+        "must be a list of sites",
+    ),
     ({"deploy_map": {"app1": [1]}}, "deploy_map.app1", "must be a list of sites"),
     ({"deploy_map": {"app1": []}}, "deploy_map", "deploys no app to any site"),
     ({"deploy_map": {"app1": ["client1"]}}, "deploy_map", "no app to 'server'"),
@@ -138,7 +148,8 @@ FAULTS = [
         "deploy_map.app2",
         "client2, client3); name its pool with --site site-9=POOL",
     ),
-    ({"min_clients": "2"}, "min_clients", "must be a whole number, not '2'"),
+    ({"min_clients": "two"}, "min_clients", "must be a whole number, not 'two'"),
+    ({"min_clients": "3"}, "min_clients", "min_clients is 3, and deploy_map has only 2 clients"),
     ({"min_clients": 1.5}, "min_clients", "must be a whole number"),
     ({"min_clients": True}, "min_clients", "must be a whole number"),
     ({"min_clients": 0}, "min_clients", "at least 1"),
@@ -152,12 +163,54 @@ FAULTS = [
         "mandatory_clients",
         "'client3', to which deploy_map deploys no app (it does to: client1, client2)",
     ),
-    ({"mandatory_clients": ["client1"] * 2}, "mandatory_clients", "'client1' twice"),
     ({"resource_spec": [1]}, "resource_spec", "must be an object"),
     (
-        {"resource_spec": {"client3": {"num_gpus": 1}}},
-        "resource_spec.client3",
-        "deploys no app to 'client3'",
+        {"resource_spec": {"@default": {"licences": 1}}},
+        "resource_spec.@default.licences",
+        "takes only num_of_gpus, num_of_cpus, memory",
+    ),
+    *(
+        (
+            {"resource_spec": {site: {name: value}}},
+            f"resource_spec.{site}.{name}",
+            f"must be a whole number {rule}, not ",
+        )
+        for site in ("client1", "@default")
+        for name, value, rule in [
+            ("num_of_gpus", -1, "of at least 0"),
+            ("num_of_gpus", True, "of at least 0"),
+            ("num_of_gpus", "1", "of at least 0"),
+            ("num_of_gpus", 0.5, "of at least 0"),
+            ("num_of_cpus", 0, "of at least 1"),
+            ("memory", 8, 'followed by Mi, Gi or Ti, such as "64Gi"'),
+            ("memory", "8G", 'followed by Mi, Gi or Ti, such as "64Gi"'),
+            ("memory", "0Gi", 'followed by Mi, Gi or Ti, such as "64Gi"'),
+        ]
+    ),
+    (
+        {"resource_spec": {"client1": {"num_gpus": 1, "num_of_gpus": 1}}},
+        "resource_spec.client1.num_of_gpus",
+        "asks for num_gpus and for num_of_gpus, which are the same",
+    ),
+    (
+        {"resource_spec": {"client1": {"vcpus": 2, "num_of_cpus": 2}}},
+        "resource_spec.client1.num_of_cpus",
+        "asks for vcpus and for num_of_cpus, which are the same",
+    ),
+    (
+        {"resource_spec": {"client1": {"process": [1]}}},
+        "resource_spec.client1.process",
+        "must be an object",
+    ),
+    (
+        {"resource_spec": {"client1": {"gpu_type": ["H100"]}}},
+        "resource_spec.client1.gpu_type",
+        "a text, or true or false, not ['H100']",
+    ),
+    (
+        {"resource_spec": {"client1": {"gpu_type": "an H100"}}},
+        "resource_spec.client1.gpu_type",
+        "a text of 1 to 31 letters, digits and ._:/@- that begins with a letter or digit, not",
     ),
     ({"resource_spec": {"client1": 2}}, "resource_spec.client1", "must be an object"),
     (
@@ -222,6 +275,72 @@ def test_each_rule_says_what_is_wrong_and_where(changes, field, message):
         meta_of(**changes)
     assert refused.value.field == field
     assert message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "sites",
+    [
+        ["@all"],
+        "@ALL",
+        {"sites": ["@All"]},
+        {"targets": ["@ALL"]},
+        [{"sites": ["server", "client1"]}, "client2", {"targets": ["client3"]}],
+    ],
+    ids=str,
+)
+def test_sites_in_every_form_of_flares(sites):
+    assert meta_of(deploy_map={"app1": sites}).apps == dict.fromkeys(("server", *POOLS), "app1")
+
+
+def test_a_client_may_be_mandatory_twice_and_a_number_a_text():
+    found = meta_of(mandatory_clients=["client1"] * 2, min_clients="2")
+    assert (found.mandatory, found.min_clients) == (("client1",), 2)
+
+
+def test_needs_of_a_site_without_an_app_have_no_effect():
+    found = meta_of(resource_spec={"client3": {"num_gpus": 1}})
+    assert found.needs == {}
+    (warning,) = found.warnings
+    assert warning.startswith("resource_spec of client3 has no effect: deploy_map deploys no app")
+
+
+def test_the_default_is_for_each_client_and_a_sites_own_go_first():
+    default = {"num_of_gpus": 2, "num_of_cpus": 8, "memory": "1025Mi"}
+    found = meta_of(resource_spec={"@default": default, "client2": {"num_of_gpus": 0}})
+    assert found.needs == {
+        "client1": {"gpus": 2, "vcpus": 8, "memory_gib": 2},
+        "client2": {"vcpus": 8, "memory_gib": 2},
+    }
+    assert found.warnings == ()
+
+
+def test_without_gpus_their_memory_means_nothing():
+    spec = {"client1": {"num_of_gpus": 0, "mem_per_gpu_in_GiB": 16, "site": "eu"}}
+    assert meta_of(resource_spec=spec).needs == {"client1": {"site": "eu"}}
+
+
+def test_of_launchers_only_the_process_counts():
+    spec = {
+        "client1": {"process": {"num_of_gpus": 1}, "docker": {"num_of_gpus": 4}},
+        "client2": {"k8s": {}},
+    }
+    found = meta_of(resource_spec=spec)
+    assert found.needs == {"client1": {"gpus": 1}, "client2": {}}
+    assert [line.partition(" in the queue")[0] for line in found.warnings] == [
+        "resource_spec.client1: docker has no effect",
+        "resource_spec.client2: k8s has no effect",
+    ]
+
+
+def test_texts_and_booleans_are_asked_for_as_they_are():
+    spec = {"gpu_type": "H100", "confidential": True, "shared": False, "tier": "true", "mem": "16G"}
+    assert meta_of(resource_spec={"client1": spec}).needs["client1"] == {
+        "gpu_type": "H100",
+        "confidential": True,
+        "shared": False,
+        "tier": True,
+        "mem_in_GiB": 16,
+    }
 
 
 FLARES = ("scope", "launcher_spec", "stats_pool_config", "study", "custom_props", "job_id")
@@ -331,3 +450,43 @@ def test_an_app_for_no_site_is_only_a_folder(tmp_path):
 def test_another_name_may_be_given(tmp_path):
     found = job_in(folder_of(tmp_path, META, app1=RUNS), pools=POOLS, name="second")
     assert found.meta.name == "second"
+
+
+HOCON = """
+# As FLARE's own templates have it.
+name = "fed"
+resource_spec { client1 { num_gpus = 1, gpu_type = H100 } }
+min_clients = 2
+deploy_map {
+  app1 = ["@ALL"]   // a comment
+}
+"""
+
+
+def test_hocon_is_read_and_shipped_as_it_is(tmp_path):
+    root = folder_of(tmp_path, app1=RUNS)
+    (root / "meta.conf").write_text(HOCON)
+    found = job_in(root, pools=POOLS)
+    assert (found.meta.name, found.meta.min_clients) == ("fed", 2)
+    assert found.meta.needs == {"client1": {"num_gpus": 1, "gpu_type": "H100"}}
+    assert found.warnings == ()
+    with tarfile.open(fileobj=io.BytesIO(found.apps["app1"].pack.content)) as tar:
+        assert tar.extractfile("source/meta.conf").read().decode() == HOCON
+
+
+def test_json_goes_before_hocon(tmp_path):
+    root = folder_of(tmp_path, META, app1=RUNS)
+    (root / "meta.conf").write_text('name = "other"')
+    assert job_in(root, pools=POOLS).meta.name == "fed"
+
+
+def test_hocon_that_is_none_is_refused_with_the_line(tmp_path):
+    root = folder_of(tmp_path, app1=RUNS)
+    (root / "meta.conf").write_text('name = "fed"\ndeploy_map [')
+    with pytest.raises(InvalidRequest, match=r"meta\.conf is not HOCON: line 2: "):
+        job_in(root, pools=POOLS)
+
+
+def test_a_job_without_a_name_has_its_folders(tmp_path):
+    meta = {"deploy_map": {"app1": ["@ALL"]}}
+    assert job_in(folder_of(tmp_path, meta, app1=RUNS), pools=POOLS).meta.name == "my-job"

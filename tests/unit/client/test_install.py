@@ -297,7 +297,7 @@ def rows(client, **filters):
     return [row for page in pages for row in page["TrainingJobSummaries"]]
 
 
-def test_waiting_jobs_are_listed_first_and_once(sagemaker, queue):
+def test_waiting_jobs_are_listed_by_their_entry_and_once(sagemaker, queue):
     train("job1")
     train("done")
     queue.jobs = {

@@ -181,7 +181,7 @@ def test_what_goes_to_no_site_is_warned_of(tmp_path):
     assert warning.startswith(f"data/, settings.yaml of {tmp_path.name} goes to no site")
 
 
-@pytest.mark.parametrize("form", ["meta.conf", "meta.yml"])
+@pytest.mark.parametrize("form", ["meta.yaml", "meta.yml"])
 def test_another_form_of_the_document_is_named(tmp_path, form):
     with pytest.raises(
         InvalidRequest, match=rf"has {form}: SlotQ reads the document as meta\.json"

@@ -60,8 +60,8 @@ class Account:
         try:
             said = self.plane.handle(model.name, json.loads(params["body"]))
         except PlaneError as error:
-            error = {"Code": error.code, "Message": error.message}
-            return SimpleNamespace(status_code=400, headers={}), {"Error": error}
+            said = {"Error": {"Code": error.code, "Message": error.message}}
+            return SimpleNamespace(status_code=400, headers={}), said
         return SimpleNamespace(status_code=200, headers={}), said
 
     def trains(self, name, *, seconds=None, **changes):

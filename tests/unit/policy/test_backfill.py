@@ -15,7 +15,7 @@ from slotq_core.model.pools import CapacityKind, Pool, PoolHealth
 from slotq_core.model.reasons import Reserved
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lifecycle.runtimes import START, STOP, ends_by
+from slotq_core.policy.lifecycle.hours.runtimes import START, STOP, ends_by
 
 NOW = 100_000_000
 HOUR = 3_600_000

@@ -77,6 +77,7 @@ OTHERWISE: dict[str, object] = {
     "tenant": "a1b2",
     "longest_attempt": 1,
     "runtime_bound": 3_600_000,
+    "evicted_at": (1, 2),
     "warm_key": "c3d4",
     "keep_alive": 60_000,
     "literal_paths": True,

@@ -12,7 +12,6 @@ import click
 from slotq.cli.app import App
 from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.timestamps import seconds_in
-from slotq_core.wire.pool_definition import AUTOMATIC, CLASS_NAME, LONGEST, read_amount
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT
 
 _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
@@ -28,6 +27,8 @@ class Priority(click.IntRange):
     name = "priority"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from slotq_core.wire.pool_definition import CLASS_NAME  # Not for --help.
+
         if isinstance(value, str) and CLASS_NAME.fullmatch(value):
             return value
         return super().convert(value, param, ctx)
@@ -77,9 +78,9 @@ class Seconds(Word):
 
     name = "time"
 
-    def __init__(self, least: float = 0, most: float = LONGEST, *, whole: bool = True) -> None:
-        """The seconds must be from `least` to `most`, and `whole` ones unless a fraction is of
-        use."""
+    def __init__(self, least: float = 0, most: float | None = None, *, whole: bool = True) -> None:
+        """The seconds must be from `least` to `most` (None: the longest setting of a pool), and
+        `whole` ones unless a fraction is of use."""
         self._least, self._most, self._whole = least, most, whole
 
     def convert(
@@ -94,14 +95,21 @@ class Seconds(Word):
             )
         if self._whole and number != int(number):
             self.fail(f"'{value}' is not a whole number of seconds", param, ctx)
-        if not self._least <= number <= self._most:
-            bounds = f"from {self._least:,} to {self._most:,} seconds"
+        most = _longest() if self._most is None else self._most
+        if not self._least <= number <= most:
+            bounds = f"from {self._least:,} to {most:,} seconds"
             self.fail(f"'{value}' is not {bounds}", param, ctx)
         return int(number) if self._whole else float(number)
 
     @staticmethod
     def _read(text: str) -> float | None:
         return float(text) if _NUMBER.fullmatch(text) else seconds_in(text)
+
+
+def _longest() -> int:
+    from slotq_core.wire.pool_definition import LONGEST  # Not for --help.
+
+    return LONGEST
 
 
 class MaybeSeconds(Seconds):
@@ -115,6 +123,8 @@ class MaybeAutomatic(MaybeSeconds):
     """The same, or `auto`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from slotq_core.wire.pool_definition import AUTOMATIC  # Not for --help.
+
         return value if value == AUTOMATIC else super().convert(value, param, ctx)
 
 
@@ -136,11 +146,30 @@ class NamedAmount(Word):
     ) -> tuple[str, int]:
         if isinstance(value, tuple):
             return value
+        from slotq_core.wire.pool_definition import read_amount  # Not for --help.
+
         name, _, amount = str(value).partition("=")
         number = read_amount(name, amount)
         if not name or number is None:
             self.fail(f"{value!r} is not NAME=AMOUNT, such as gpus=16", param, ctx)
         return name, number
+
+
+class NamedValue(NamedAmount):
+    """The same, or NAME=TEXT or NAME=true of a property that is no amount."""
+
+    name = "value"
+
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int | bool | str]:
+        if isinstance(value, tuple):
+            return value
+        from slotq_core.wire.pool_definition import property_value  # Not for --help.
+
+        name, _, text = str(value).partition("=")
+        read = property_value(name, text) if name else None
+        return super().convert(value, param, ctx) if read is None else (name, read)
 
 
 class Pair(Word):

@@ -44,7 +44,7 @@ class FederatedApp:
     name: str
     template: Mapping[str, Any]
     where: str
-    """The file that the template is from, for messages."""
+    """The file that the template is from, for messages; empty: none, FLARE's simulator runs."""
     pack: Pack | None
     """The code; None if the folder has none."""
     start: str = ""

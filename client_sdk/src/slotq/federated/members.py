@@ -23,7 +23,7 @@ from slotq.errors import InvalidRequest, NotConfigured
 from slotq.federated.app_folder import TEMPLATE, FederatedApp, code_of, with_code
 from slotq.federated.job_folder import JobFolder
 from slotq.federated.meta import Meta
-from slotq.federated.sites import GPUS, SERVER
+from slotq.federated.sites import GPUS, SERVER, Wanted
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
 from slotq_core import names
@@ -116,16 +116,22 @@ def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
     """The template as a request, completed from the config."""
     where = app.where
     made = dict(app.template)
+
+    def option(key: str, flag: str) -> str:
+        return f"{key} in {where}" if where else flag
+
     algorithm = _section(made, "AlgorithmSpecification", where)
     if "AlgorithmName" not in algorithm:
         image = algorithm.get("TrainingImage") or config.image
-        algorithm["TrainingImage"] = needed("image", image, f"TrainingImage in {where}")
+        algorithm["TrainingImage"] = needed(
+            "image", image, option("TrainingImage", "--image URI of an image that has nvflare")
+        )
     algorithm.setdefault("TrainingInputMode", "File")
     role = made.get("RoleArn") or config.role
     output = _section(made, "OutputDataConfig", where)
     path = output.get("S3OutputPath") or config.output
     output["S3OutputPath"] = path = needed(
-        "output", path, f"OutputDataConfig.S3OutputPath in {where}"
+        "output", path, option("OutputDataConfig.S3OutputPath", "--output s3://bucket/folder")
     )
     resources = _section(made, "ResourceConfig", where)
     if "InstanceGroups" not in resources:
@@ -140,7 +146,7 @@ def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
         **made,
         "TrainingJobName": name,
         "AlgorithmSpecification": algorithm,
-        "RoleArn": needed("role", role, f"RoleArn in {where}"),
+        "RoleArn": needed("role", role, option("RoleArn", "--role ARN")),
         "OutputDataConfig": output,
         "ResourceConfig": resources,
         "StoppingCondition": made.get("StoppingCondition") or {"MaxRuntimeInSeconds": _LONGEST},
@@ -164,13 +170,20 @@ def _placed(
     pool = meta.pools.get(site)
     types = {name: view.instance_type for name, view in pools.items()}
     resources = request["ResourceConfig"]
-    demand, gpus = dict(meta.needs.get(site) or {}), None
+    demand: dict[str, Wanted] = dict(meta.needs.get(site) or {})
+    gpus: float | None = None
     nodes = pools[pool].settings.nodes if pool else None
     asked = [name for name in GPUS if name in demand]
     if nodes and len(asked) == 1 and resources.get("InstanceCount") == 1:
-        gpus = demand.pop(asked[0]) if demand[asked[0]] <= nodes.gpus else None
+        wanted = demand[asked[0]]
+        if isinstance(wanted, int | float) and wanted <= nodes.gpus:
+            gpus = wanted
+            del demand[asked[0]]
     # Without a node a part of a GPU takes a GPU.
-    whole = {name: ceil(amount) for name, amount in demand.items()}
+    whole = {
+        name: ceil(amount) if isinstance(amount, float) else amount
+        for name, amount in demand.items()
+    }
     tags = settings_tags(pools=pool, demand=whole or None, gpus=gpus)
     request = with_tags(request, tags, override=True)
     if "InstanceGroups" in resources:

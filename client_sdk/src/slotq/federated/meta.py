@@ -1,4 +1,4 @@
-"""The rules of meta.json, but for those of `deploy_map` and `resource_spec`.
+"""The rules of meta.json or meta.conf, but for those of `deploy_map` and `resource_spec`.
 
 Two keys are our own: `sites` names the pool of a site that is not called like its pool, and
 `heartbeat_seconds` how long a member may be silent. Keys that are not among KEYS are kept: FLARE
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq.federated.sites import ALL, SERVER, deployments, needs
+from slotq.federated.sites import ALL, SERVER, Wanted, deployments, needs
 from slotq_core import names
 from slotq_core.spelling import nearest
 
@@ -41,7 +41,7 @@ class Meta:
     """The group's name, with hyphens for characters that no job's name may contain."""
     apps: Mapping[str, str]
     """The app of the server and of each client, the server first."""
-    needs: Mapping[str, Mapping[str, float]]
+    needs: Mapping[str, Mapping[str, Wanted]]
     """What the job needs at each site that says so."""
     min_clients: int = 1
     mandatory: tuple[str, ...] = ()
@@ -69,27 +69,33 @@ def read(
     folders: Collection[str],
     pools: Sequence[str],
     mapped: Mapping[str, str] | None = None,
+    by_default: str | None = None,
+    is_simulated: bool = False,
 ) -> Meta:
     """Check the document. Raises InvalidRequest with the field.
 
     `folders`: the app folders that exist. `pools`: the queue's pools, in their order; they are the
     sites of `@ALL` unless there is a mapping. `mapped`: pools of sites from elsewhere; they come
-    before those of `sites`.
+    before those of `sites`. `by_default`: the name of a document without one.
+    `is_simulated`: the sites of clients are no pools.
     """
     if not isinstance(document, Mapping):
         raise InvalidRequest("meta.json must hold one object")
+    if by_default is not None:
+        document = {"name": by_default, **document}
     unknown = {key: _meant(key) for key in document if key not in KEYS}
     _check_missing(document, unknown)
     pool_of = _sites(document.get("sites")) | dict(mapped or {})
     named = [site for site in pool_of if site != SERVER]
     every = named or [pool for pool in pools if pool != SERVER]
     apps = deployments(document.get("deploy_map"), folders=folders, all_sites=every)
-    _check_pools(apps, pool_of, pools)
+    _check_pools({} if is_simulated else apps, pool_of, pools)
     clients = [site for site in apps if site != SERVER]
+    wanted, idle = needs(document.get("resource_spec"), sites=apps)
     meta = Meta(
         name=_name(document.get("name")),
         apps=apps,
-        needs=needs(document.get("resource_spec"), sites=apps),
+        needs=wanted,
         min_clients=_min_clients(document.get("min_clients"), len(clients)),
         mandatory=_mandatory(document.get("mandatory_clients"), clients),
         pools={site: pool_of.get(site, site) for site in apps if site in {*pool_of, *pools}},
@@ -97,6 +103,7 @@ def read(
         warnings=(
             *(_no_effect(key, meant) for key, meant in unknown.items()),
             *_goes_nowhere(pool_of, apps),
+            *idle,
         ),
     )
     _check_members(meta)
@@ -156,6 +163,8 @@ def _name(value: object) -> str:
 def _min_clients(value: object, clients: int) -> int:
     if value is None:
         return 1
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidRequest(
             f"min_clients must be a whole number, not {value!r:.60}", field="min_clients"
@@ -187,9 +196,7 @@ def _mandatory(value: object, clients: Sequence[str]) -> tuple[str, ...]:
                 f"{', '.join(clients)})",
                 field=key,
             )
-        if value.count(site) > 1:
-            raise InvalidRequest(f"{key} names '{site}' twice", field=key)
-    return tuple(value)
+    return tuple(dict.fromkeys(value))
 
 
 def _heartbeat(value: object) -> int | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq.errors import (
     InvalidRequest,
@@ -32,8 +32,10 @@ from slotq.jobs.submission import collected_by, collector_of
 from slotq.jobs.verbs import Outcome
 from slotq.transport.answers import error_of_one
 from slotq.transport.connection import LONGEST, Connection
-from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.views.jobs import JobView
+
+if TYPE_CHECKING:  # `slotq ls` need not wait for what only submissions use.
+    from slotq_core.wire.job_changes import OutcomeView
 
 NEW_AT_ONCE = 250
 """How many new jobs one request submits: the queue needs some seconds for them."""
@@ -114,6 +116,8 @@ class ManySubmissions(JobCalls):
 
         template, jobs = compacted([*requests.values()])
         body = json.dumps({"template": template, "jobs": jobs}).encode()
+        from slotq_core.wire.job_changes import OutcomesView
+
         views = self._read(OutcomesView, "POST", "/jobs", body=body).outcomes
         if len(views) != len(jobs):
             raise UnexpectedAnswer(f"the queue answered for {len(views)} of {len(jobs)} jobs")

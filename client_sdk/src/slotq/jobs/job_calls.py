@@ -33,12 +33,11 @@ from slotq.transport.connection import ConnectedCalls
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
-from slotq_core.wire.job_changes import OutcomesView, OutcomeView
-from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `slotq ls` need not wait for what only changes use.
+    from slotq_core.wire.job_changes import OutcomeView
     from slotq_core.wire.verbs import Verb
 
 MOST_AT_ONCE = 1_000
@@ -76,6 +75,8 @@ class SubmissionCalls(ConnectedCalls):
     def _whole_request(self, name: str, *, resume: bool) -> Mapping[str, Any]:
         """The request to submit again. Raises NotAllowed if the queue does not show the whole
         request."""
+        from slotq_core.wire.resubmission import check_shown
+
         kept = self._request(name)
         try:
             check_shown(name, kept.withheld)
@@ -262,6 +263,8 @@ class JobCalls(SubmissionCalls, VerbsByName):
         no time for this change. Raises InvalidRequest for a malformed change, and then changes
         nothing.
         """
+        from slotq_core.wire.job_changes import OutcomesView
+
         return self._read(OutcomesView, "PATCH", "/jobs", body={"changes": [*changes]}).outcomes
 
     def _amend(self, name: str, **changes: Any) -> JobView:
@@ -305,6 +308,8 @@ def _retried(
     a submission raises. Two concurrent retries give the same job: while that job lives, submitting
     the same request under its name again returns the job.
     """
+    from slotq_core.wire.resubmission import all_taken, check_retryable, names_to_try
+
     job = jobs.view(name)
     check_retryable(name, job.state)
     if new_name is not None:

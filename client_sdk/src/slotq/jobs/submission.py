@@ -15,7 +15,12 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.groups import end_of
-from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, read_amount
+from slotq_core.wire import traits
+from slotq_core.wire.pool_definition import (
+    MOST_OF_A_RESOURCE,
+    property_rule,
+    property_value,
+)
 from slotq_core.wire.setting_tags import MOST, TAGS, written
 
 if TYPE_CHECKING:
@@ -46,7 +51,7 @@ class JobSettings(TypedDict, total=False):
     ]
     pools: Annotated[str | Iterable[str] | None, "in order of preference"]
     demand: Annotated[
-        Mapping[str, int | str] | None,
+        Mapping[str, int | bool | str] | None,
         "what a job needs besides slots, by name: resources and properties of a pool",
     ]
     preemptible: Annotated[bool | None, "whether the job may be evicted"]
@@ -81,11 +86,8 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         priority_in("priority", priority)
     pools = settings.get("pools")
     demand = {
-        name: read_amount(name, amount) if isinstance(amount, str) else amount
-        for name, amount in (settings.get("demand") or {}).items()
+        name: _wanted(name, amount) for name, amount in (settings.get("demand") or {}).items()
     }
-    for name, number in demand.items():
-        whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
     values = {
@@ -100,6 +102,19 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         **_jobs_tags("after", names.AFTER_TAG, settings.get("after")),
         **_jobs_tags("after_any", names.AFTER_ANY_TAG, settings.get("after_any")),
     }
+
+
+def _wanted(name: str, value: object) -> str:
+    """An amount, text or boolean of a demand, as the tag has it."""
+    read = property_value(name, value)
+    if read is None and isinstance(value, int):
+        whole(f"demand.{name}", value, 1, MOST_OF_A_RESOURCE)
+    if read is None:
+        raise InvalidRequest(
+            f"demand.{name} must be {property_rule(name, value)}, not {value!r:.60}",
+            field=f"demand.{name}",
+        )
+    return traits.written(read)
 
 
 def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict[str, str]:

@@ -19,6 +19,7 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
+from slotq_core.wire import traits
 
 if TYPE_CHECKING:
     from slotq_core.wire.views.about import FindingView
@@ -60,7 +61,7 @@ def job_page(job: JobView) -> RenderableType:
         ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
         ("progress", bar(job.progress, 60) if job.progress else ""),
         ("saved", ", ".join(saved(job.progress)).removeprefix("saved ") if job.progress else ""),
-        ("requires", ", ".join(f"{what} of {n}" for what, n in job.requires.items())),
+        ("requires", ", ".join(f"{key} of {traits.written(n)}" for key, n in job.requires.items())),
         ("pools", ", ".join(job.pools)),
         ("runs in", job.pool or ""),
         ("GPUs", units(job.gpus, "GPUs") if job.gpus else ""),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ from slotq_core.model.reasons import units
 if TYPE_CHECKING:
     from slotq.cli.app import App
     from slotq.client import QueueClient
+    from slotq.federated.job_folder import JobFolder
     from slotq.federated.members import FederatedGroup
     from slotq_core.wire.groups.views import GroupView
 
@@ -32,6 +34,8 @@ _PER_SITE = ("pools", "demand")
 """Settings that meta.json gives each site."""
 _OWN = ("file", "name", "dry_run")
 """The other parameters that a federated job has."""
+_OF_A_SIMULATION = ("image", "role", "output", "instance_type")
+"""Those that a job has, too, which FLARE's simulator runs: nothing else says them."""
 
 sites_option = click.option(
     "--site",
@@ -79,13 +83,14 @@ def submit_folder(
     names = [pool.name for pool in pools]
     name = parameters["name"]
     job = job_in(parameters["file"], pools=names, mapped=sites, name=name)
+    config = replace(client.config, **_of_a_simulation(parameters, job))
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
     taken = _taken(client)
     runs = iter([job.meta.name] if name else runs_of(job.meta, taken))
     run_id = None if name else secrets.token_hex(8)
 
     def made(run: str) -> FederatedGroup:
-        return group_of(job.named(run), client.config, pools, tags=tags)
+        return group_of(job.named(run), config, pools, tags=tags)
 
     def put(group: FederatedGroup, *, dry_run: bool = False) -> GroupView:
         members = marked(group.members, run_id)
@@ -150,16 +155,27 @@ def _check_usage(parameters: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     if parameters["command"]:
         raise click.UsageError("give a folder or a command line after --, not both")
     for name, value in parameters.items():
-        if value and name not in _OWN:
-            raise click.UsageError(
-                f"--{option_of(name)} is not for a JOB_FOLDER: the job.json of each app has its "
-                "request"
-            )
+        if value and name not in (*_OWN, *_OF_A_SIMULATION):
+            raise _not_for_folders(name)
     for name in _PER_SITE:
         if settings[name]:
             raise click.UsageError(
                 f"--{name} is not for a JOB_FOLDER: meta.json says it for each site"
             )
+
+
+def _of_a_simulation(parameters: Mapping[str, Any], job: JobFolder) -> dict[str, Any]:
+    """The options of a job that FLARE's simulator runs. Raises UsageError for any other job."""
+    given = {name: value for name in _OF_A_SIMULATION if (value := parameters.get(name))}
+    if given and not job.is_simulated:
+        raise _not_for_folders(next(iter(given)))
+    return given
+
+
+def _not_for_folders(option: str) -> click.UsageError:
+    return click.UsageError(
+        f"--{option_of(option)} is not for a JOB_FOLDER: the job.json of each app has its request"
+    )
 
 
 def _upload(app: App, s3: Any, group: FederatedGroup) -> None:

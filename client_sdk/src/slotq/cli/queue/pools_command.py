@@ -9,7 +9,7 @@ import click
 
 from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.setting_options import pool_setting_options
-from slotq.cli.words import NamedAmount, Pair
+from slotq.cli.words import NamedAmount, NamedValue, Pair
 from slotq.errors import NoSuchPool
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
@@ -71,10 +71,10 @@ def show(app: App, name: str) -> None:
 @click.option(
     "--property",
     "properties",
-    type=NamedAmount(),
-    metavar="NAME=AMOUNT",
+    type=NamedValue(),
+    metavar="NAME=VALUE",
     multiple=True,
-    help="A property of each slot, such as nvlink=1; repeat it to list all.",
+    help="A property of each slot, such as nvlink=1 or gpu_type=H100; repeat it to list all.",
 )
 @click.option("--no-properties", is_flag=True, help="The pool has no properties.")
 @click.option(
@@ -116,7 +116,7 @@ def set_(
     revision: int | None,
     resources: tuple[tuple[str, int], ...],
     no_resources: bool,
-    properties: tuple[tuple[str, int], ...],
+    properties: tuple[tuple[str, int | bool | str], ...],
     no_properties: bool,
     nodes: tuple[tuple[str, str], ...],
     has_nodes: bool | None,

@@ -19,7 +19,7 @@ from slotq.cli.verbs.request_file import name_of, read_requests
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds
+from slotq.cli.words import PRIORITY, NamedValue, Pair, Seconds
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
@@ -125,9 +125,9 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @click.option(
     "--demand",
-    type=NamedAmount(),
+    type=NamedValue(),
     multiple=True,
-    metavar="NAME=AMOUNT",
+    metavar="NAME=VALUE",
     help="What the job needs besides slots, such as gpus=8: of a resource or property.",
 )
 @job_setting_options

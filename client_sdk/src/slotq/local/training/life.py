@@ -14,7 +14,7 @@ from typing import Any
 
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
-from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.training_job import TrainingJob, longest_pending
 from slotq.local.training.training_plans import EXPIRATION, LONGEST_PENDING, TrainingPlans
 from slotq.local.training.warm_pools import WarmPools
 from slotq_core.model.capacity.plans import LAST_PART
@@ -163,7 +163,8 @@ class Life:
         now = self._clock.now()
         if job.plan:
             return self.plans.gives_up_at(job, now)
-        return None if job.longest_pending is None else job.created_at + job.longest_pending
+        longest = longest_pending(job)
+        return None if longest is None else job.created_at + longest
 
     def _fill_plans(self) -> bool:
         """Give the instances of training plans to the jobs that wait for them, the first created
@@ -304,7 +305,8 @@ def _loses_instances(job: TrainingJob) -> bool:
 
 def _has_own_limit(job: TrainingJob) -> bool:
     """Whether its own request, not SageMaker's two days, ends a job's wait for its plan."""
-    return job.longest_pending is not None and job.longest_pending < LONGEST_PENDING
+    longest = longest_pending(job)
+    return longest is not None and longest < LONGEST_PENDING
 
 
 def _with_variable(request: dict[str, Any], name: str, value: str) -> dict[str, Any]:

@@ -168,13 +168,6 @@ class TrainingJob:
         return self.created_at + 1000 * int(longest) if self.is_spot and longest else None
 
     @property
-    def longest_pending(self) -> int | None:
-        """How long (ms) it may wait for instances, if its request says so."""
-        condition = self.request.get("StoppingCondition") or {}
-        longest = condition.get("MaxPendingTimeInSeconds")
-        return None if longest is None else 1000 * int(longest)
-
-    @property
     def artifact(self) -> str:
         base = self.request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
         packed = self.request["OutputDataConfig"].get("CompressionType") != "NONE"
@@ -326,3 +319,9 @@ def _as_event(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_event(member) for member in value]
     return value
+
+
+def longest_pending(job: TrainingJob) -> int | None:
+    """How long (ms) the training job may wait for instances, if its request says so."""
+    longest = (job.request.get("StoppingCondition") or {}).get("MaxPendingTimeInSeconds")
+    return None if longest is None else 1000 * int(longest)

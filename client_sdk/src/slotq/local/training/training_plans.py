@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Never
 
 from slotq.local.training.request_check import PlaneError
-from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.training_job import TrainingJob, longest_pending
 from slotq_core.model.capacity.plans import LAST_PART
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import to_datetime
@@ -172,7 +172,7 @@ class TrainingPlans:
     def gives_up_at(self, job: TrainingJob, since: int) -> int | None:
         """When a job that waits since a moment has waited for too long. None: never."""
         plan = self._plans.get(job.plan)
-        longest = min(LONGEST_PENDING, job.longest_pending or LONGEST_PENDING)
+        longest = min(LONGEST_PENDING, longest_pending(job) or LONGEST_PENDING)
         return plan.pended_for(longest, since) if plan else None
 
     def openings(self) -> Iterator[int]:

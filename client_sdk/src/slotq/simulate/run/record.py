@@ -58,6 +58,8 @@ class Run:
     pool: str
     since: int
     """Before 0 if the attempt ran when the scenario began."""
+    running: int | None = None
+    """When it first had its instances. None: never."""
     stopping: int | None = None
     """When the stop was decided. None: never."""
     until: int | None = None
@@ -106,6 +108,7 @@ class Record:
             self._hold(
                 job.name, job.attempt.pool, job.attempt.admitted_at if since is None else since
             )
+            self._follow(job, at)
 
     def refuse(self, name: str, t: int, reason: str) -> None:
         self.states[name].append((t, REFUSED))
@@ -141,6 +144,8 @@ class Record:
             return
         place = self._live[after.name]
         run = self.runs[place]
+        if run.running is None and after.attempt and after.attempt.running_since is not None:
+            run = self.runs[place] = replace(run, running=t)
         if after.attempt is None:
             del self._live[after.name]
             self.runs[place] = replace(run, until=t, outcome=after.state.value)

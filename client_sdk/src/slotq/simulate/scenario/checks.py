@@ -18,6 +18,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
+from slotq_core.wire import traits
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, unknown
 from slotq_core.wire.pool_definition import misdeclared
@@ -167,11 +168,12 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
                 continue
             need = needs.counted(named).whole
             for name in need.missing_in(named[0]):
-                has = properties_of(named[0])[name]
+                (asked_name, wanted), *_ = traits.decoded({name: need.requires[name]}).items()
+                has = traits.decoded(properties_of(named[0])).get(asked_name, 0)
                 yield DocumentFault(
                     ("jobs", place, "running_since"),
-                    f"job '{job.name}' needs {name} of {need.requires[name]}, but pool '{pool}' "
-                    f"has {has}",
+                    f"job '{job.name}' needs {asked_name} of {traits.written(wanted)}, but "
+                    f"pool '{pool}' has {traits.written(has)}",
                 )
             needed = need.demand
             if not needed.within(room[pool]):

@@ -62,7 +62,7 @@ class AssumedView(BaseModel):
     (by the caller), `max_runtime` (the request's limit), `default` (SageMaker's)."""
 
 
-class CostView(BaseModel):
+class WhatIfCostView(BaseModel):
     """What jobs use of a pool within the time looked at."""
 
     instance_hours: float
@@ -76,9 +76,9 @@ class CostRow(BaseModel):
     pool: str
     kind: str
     """How the instances are bought (`capacity_kind`), or `warm`: they wait for the next job."""
-    before: CostView | None
+    before: WhatIfCostView | None
     """Null: no use without the change."""
-    after: CostView | None
+    after: WhatIfCostView | None
 
 
 class WhatIfView(BaseModel):
@@ -166,7 +166,7 @@ def moment(of: MomentView | None, begin: int) -> str:
     return f"{'now' if ms < 1000 else f'in {lasting(ms)}'}{where}"
 
 
-def cost(of: CostView | None) -> str:
+def cost(of: WhatIfCostView | None) -> str:
     """`12.5 h, 1,231.20 USD, 40.10 saved`."""
     if of is None:
         return NOTHING
@@ -188,9 +188,9 @@ def costs_and_total(view: WhatIfView) -> list[CostRow]:
     return [*view.costs, total]
 
 
-def _sum(views: Sequence[CostView]) -> CostView:
+def _sum(views: Sequence[WhatIfCostView]) -> WhatIfCostView:
     usd = [view.usd for view in views if view.usd is not None]
-    return CostView(
+    return WhatIfCostView(
         instance_hours=sum(view.instance_hours for view in views),
         usd=sum(usd) if usd else None,
         saved_usd=sum(view.saved_usd or 0 for view in views),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotq.cost.instance_prices import InstancePrices
 from slotq.cost.used import UsageLineView, Used, usage_lines
-from slotq.simulate.whatif.answer import CostRow, CostView
+from slotq.simulate.whatif.answer import CostRow, WhatIfCostView
 from slotq.simulate.whatif.forecast import Forecast
 from slotq_core.gpu_amounts import WHOLE
 from slotq_core.model.jobs import Job
@@ -19,7 +19,8 @@ _BY = ("pool", "kind")
 
 def costs(before: Forecast, after: Forecast, prices: InstancePrices) -> list[CostRow]:
     """A row for each pool and kind with use in one of the forecasts. A job on a node costs its part
-    of the instance. What SageMaker will bill for spot instances is not known."""
+    of the instance. The time until a job has its instances costs nothing. What SageMaker will bill
+    for spot instances is not known."""
     without, with_change = _lines(before, prices), _lines(after, prices)
     return [
         CostRow(pool=pool, kind=kind, before=without.get(key), after=with_change.get(key))
@@ -28,7 +29,7 @@ def costs(before: Forecast, after: Forecast, prices: InstancePrices) -> list[Cos
     ]
 
 
-def _lines(of: Forecast, prices: InstancePrices) -> dict[tuple[str, str], CostView]:
+def _lines(of: Forecast, prices: InstancePrices) -> dict[tuple[str, str], WhatIfCostView]:
     used = Used(start="", end="", as_of="", by=_BY, totals=_totals(of))
     return {_key(line): _view(line) for line in usage_lines(used, prices)}
 
@@ -37,8 +38,8 @@ def _key(line: UsageLineView) -> tuple[str, str]:
     return line.group["pool"], line.group["kind"]
 
 
-def _view(line: UsageLineView) -> CostView:
-    return CostView(
+def _view(line: UsageLineView) -> WhatIfCostView:
+    return WhatIfCostView(
         instance_hours=round(line.instance_hours, 6), usd=line.usd, saved_usd=line.saved_usd
     )
 
@@ -53,8 +54,10 @@ def _uses(of: Forecast) -> Iterator[tuple[UsageGroup, Amounts]]:
     pools = {pool.name: pool for pool in of.queue.pools}
     begin, end = of.queue.at, of.until
     for run in of.record.runs:
+        if run.running is None:
+            continue
         until = end if run.until is None else min(run.until, end)
-        lasted = max(0, until - max(run.since, begin))
+        lasted = max(0, until - max(run.running, begin))
         for name, slots in _held(of.queue.job(run.job), run.pool, pools):
             if name in pools:
                 yield _use(pools[name], pools[name].capacity_kind.value, round(slots * lasted))

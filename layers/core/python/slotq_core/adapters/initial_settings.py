@@ -15,7 +15,7 @@ from typing import Any
 from slotq_core.adapters.deployment_settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.callers import Limits
-from slotq_core.model.pools import AUTO, Pool
+from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Settings
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
@@ -67,7 +67,7 @@ def take_in(
         present = store.configuration.read()
     except ConfigurationLost as error:
         return str(error)
-    wanted = [_pools(store, pools, present, now, check_jobs)]
+    wanted = [_pools(store, pools, now, check_jobs)]
     if limits is not None:
         wanted.append(_limits(limits))
     reports = []
@@ -78,18 +78,11 @@ def take_in(
     return "; ".join(filter(None, reports))
 
 
-def _pools(
-    store: Store,
-    pools: Sequence[Pool],
-    present: Configuration,
-    now: int,
-    check_jobs: PoolCheck,
-) -> _Setting:
+def _pools(store: Store, pools: Sequence[Pool], now: int, check_jobs: PoolCheck) -> _Setting:
     def check(configuration: Configuration) -> None:
         _check_sharing(configuration, as_configured(pools))
         check_jobs(store, configuration.pools, pools, now)
 
-    pools = _with_kept_protection(pools, present)
     return _Setting(
         who=POOLS_VARIABLE,
         what="pools",
@@ -101,18 +94,6 @@ def _pools(
             as_configured(pools), who=POOLS_VARIABLE, now=now, seen=seen
         ),
     )
-
-
-def _with_kept_protection(pools: Sequence[Pool], present: Configuration) -> list[Pool]:
-    """Return the pools; where one in the store has a `min_runtime` of 0, the default leaves that
-    so. Pools from before the default was AUTO have 0."""
-    unprotected = {pool.name for pool in present.pools if not pool.min_runtime}
-    return [
-        replace(pool, min_runtime=0)
-        if pool.min_runtime == AUTO and pool.name in unprotected
-        else pool
-        for pool in pools
-    ]
 
 
 def _limits(limits: Limits) -> _Setting:

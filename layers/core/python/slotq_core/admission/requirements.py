@@ -25,6 +25,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
 from slotq_core.names import POOLS_TAG
+from slotq_core.wire import traits
 from slotq_core.wire.training.instance_types import MEMORY_PER_GPU, NAMES
 
 _NOTHING = Demand()
@@ -118,7 +119,8 @@ class Needs:
 
 def property_names(pools: Iterable[Pool]) -> frozenset[str]:
     """The names of properties: of what SlotQ knows of instances, and of the queue's pools."""
-    return frozenset((MEMORY_PER_GPU, *(name for pool in pools for name in pool.properties)))
+    names = (traits.base_name(name) for pool in pools for name in pool.properties)
+    return frozenset((MEMORY_PER_GPU, *names))
 
 
 def needs_of(
@@ -164,7 +166,11 @@ def _in_parts(parts: Iterable[tuple[str, Need]]) -> Needs:
 
 def divided(demand: Demand, properties: Collection[str]) -> tuple[Demand, Demand]:
     """The resources in a demand, and the properties."""
-    required = {name: amount for name, amount in demand.items() if name in properties}
+    required = {
+        name: amount
+        for name, amount in demand.items()
+        if name in properties or traits.is_trait(name)
+    }
     if not required:
         return demand, _NOTHING
     resources = {name: amount for name, amount in demand.items() if name not in required}
@@ -236,9 +242,20 @@ def _never_met(what: str, need: Need, pools: Sequence[Pool]) -> NeverFits:
 
 def _too_little(name: str, need: Need, pools: Sequence[Pool]) -> str:
     """The sentence about a property."""
+    if traits.is_trait(name):
+        return _other_words(name, pools)
     best, has = _best(name, pools)
     most = f"and the most that its pools have is {has} (pool {best.name})" if has else ""
     return f"{name} of at least {need.requires[name]}, {most or 'which none of its pools has'}"
+
+
+def _other_words(name: str, pools: Sequence[Pool]) -> str:
+    """The sentence about a property that is a text or boolean."""
+    (base, value), *_ = traits.decoded({name: 1}).items()
+    there = {pool.name: traits.decoded(pool.properties).get(base) for pool in pools}
+    has = [f"{pool} has {traits.written(own)}" for pool, own in there.items() if own is not None]
+    said = ", ".join(has) or "none of its pools says"
+    return f"{base} {traits.written(value)}, and {said}" + (f" what {base} is" * (not has))
 
 
 def _too_small(name: str, need: Need, pools: Sequence[Pool]) -> str:

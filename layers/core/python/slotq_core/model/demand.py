@@ -170,3 +170,6 @@ def _made(amounts: dict[str, int]) -> Demand:
 
 
 NOTHING = Demand()
+Properties = Demand
+"""Properties of slots, declared or required. A text or boolean is an amount of 1 of `NAME=VALUE`
+(`wire.traits`)."""

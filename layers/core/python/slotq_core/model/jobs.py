@@ -8,7 +8,7 @@ from typing import Any
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import Demand, Properties
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
 
@@ -191,7 +191,7 @@ class Job(JobSettings):
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""
-    requires: Demand = field(default_factory=Demand)
+    requires: Properties = field(default_factory=Demand)
     """The pool properties that the job asked for, and what it asked for of instances' contents that
     its pools do not count, by instance; of a job over several pools the most of each that a part
     asked for. `pools` holds only pools that had them at the submission."""

@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
-from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.schedule import Schedule, slots_at
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import Demand, Properties
 from slotq_core.timestamps import Duration, Moment
 
-if TYPE_CHECKING:  # `slotq ls` reads no plans.
+if TYPE_CHECKING:  # `slotq ls` reads no plans and no reservations.
     from slotq_core.model.capacity.plans import PlanFacts
+    from slotq_core.model.capacity.reservations import Reservation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +85,7 @@ class PoolHealth:
     plan: PlanFacts | None = None
     """The pool's training plan as last read; None: the pool has none, or it was not read yet."""
     starts: tuple[int, ...] = ()
-    """How long the last starts took (ms), the latest last (`policy.lifecycle.start_times`)."""
+    """How long the last starts took (ms), the latest last (`policy.lifecycle.pool_health`)."""
     started_at: Moment | None = None
     """When the latest of them ended (ms)."""
 
@@ -215,7 +215,7 @@ class Pool:
     contents: tuple[str, ...] = ()
     """The resources in `capacity` that are counted from the instances' contents, not declared,
     because quotas name them (`admission.instance_contents`)."""
-    properties: Demand = field(default_factory=Demand)
+    properties: Properties = field(default_factory=Demand)
     """The declared properties of each slot, e.g. `nvlink`. A job may require a property; no job
     uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
@@ -236,9 +236,7 @@ class Pool:
             "auto": True,
         },
     )
-    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`.
-    The default of a new pool is AUTO. Pools from before that rule keep 0, which is this field's
-    default."""
+    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`."""
     max_min_runtime: Duration = field(
         default=0, metadata=_setting("The largest min. runtime that a job may set.")
     )

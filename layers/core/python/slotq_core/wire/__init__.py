@@ -16,6 +16,7 @@ base               the base of every model
 body               reading bodies, and reporting their faults
 capacity           when a pool is open (without pydantic)
 pool_definition    a pool as people write it (without pydantic)
+traits             properties that are texts or booleans (without pydantic)
 limits_definition  the limits as people write them (without pydantic)
 strict_json        JSON from strangers (without pydantic)
 training           SageMaker's request: its fields and faults, and what it names

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits, QueueUse
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
-from slotq_core.wire import VERSION
+from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.document.values import Reservations, Windows
@@ -135,9 +135,9 @@ class PoolBody(BaseModel):
     """False: only projects with a quota in the pool may use it."""
     resources: dict[str, int] = Field(default_factory=dict)
     """All resources of the pool besides slots."""
-    properties: dict[str, int] = Field(default_factory=dict)
-    """All properties of the pool, e.g. `mem_per_gpu_in_GiB`: jobs may require them and use none up.
-    Jobs that already wait keep their pools."""
+    properties: dict[str, traits.Value] = Field(default_factory=dict)
+    """All properties of the pool, e.g. `mem_per_gpu_in_GiB`: amounts, texts and booleans. Jobs may
+    require them and use none up. Jobs that already wait keep their pools."""
     checkpoints: CheckpointRule = CheckpointRule.WARN
     """The treatment of a preemptible training job without checkpoints: `warn`, `provide` a place
     below its own output, or refuse it (`require`)."""

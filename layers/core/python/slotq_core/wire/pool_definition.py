@@ -4,7 +4,7 @@ The template's parameter, the emulator's command line and the API all use this d
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` no jobs
 take turns, without `stall_after` no jobs stall. `suspend_grace` may also be true or "on", which is
-GRACE, and false or "off". `min_runtime` may also be "auto", which is the default of a new pool.
+GRACE, and false or "off". `min_runtime` may also be "auto".
 
 Nobody has to declare what instances contain (`contents_of`). A pool may, if its number is the right
 one. Another is refused when it is set; pools from before this rule keep theirs until then.
@@ -16,15 +16,18 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
-from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
+from slotq_core.wire import traits
 from slotq_core.wire.training.instance_types import CONTENTS, MEMORY_PER_GPU, NAMES
+
+if TYPE_CHECKING:
+    from slotq_core.model.capacity.reservations import Reservation
 
 MOST_POOLS = 500
 """The most pools of a queue."""
@@ -152,7 +155,7 @@ def plan_clash(pool: Bought) -> PlanClash | None:
     return PlanClash("nodes", NO_PLAN_NODES) if pool.nodes is not None else None
 
 
-SPELLINGS = {"num_gpus": "gpus"}
+SPELLINGS = {"num_gpus": "gpus", "num_of_gpus": "gpus"}
 """The words of others, NVIDIA FLARE's, for what SlotQ knows by another name."""
 
 
@@ -193,7 +196,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
-    defaults = settings_of(before) if before else dict.fromkeys(MAY_BE_AUTO, AUTOMATIC)
+    defaults = settings_of(before) if before else {}
     wanted = {**defaults, **settings}
     if "plan_arn" not in settings and wanted.get("capacity_kind") != CapacityKind.PLAN:
         wanted["plan_arn"] = ""  # Another kind takes the plan away.
@@ -206,7 +209,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     values |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
-        "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
+        "properties": _properties(name, wanted),
         "windows": _windows(name, wanted.get("windows")),
         "plan_arn": _plan(name, wanted),
         "reservations": _reservations(name, wanted.get("reservations")),
@@ -331,7 +334,7 @@ def clashes(pools: Iterable[Described]) -> Iterator[Clash]:
     every = list(pools)
     resources = {name: pool.name for pool in every for name in pool.capacity}
     for pool in every:
-        for name in pool.properties:
+        for name in map(traits.base_name, pool.properties):
             if name in resources:
                 yield Clash(pool=pool.name, name=name, other=resources[name])
 
@@ -461,10 +464,6 @@ def sized(name: str, value: Any) -> Any:
     return value if amount is None else amount
 
 
-SIZE = r"^[0-9]{1,9}[KMGT](i|iB)?$"
-"""The pattern of a size."""
-
-
 def may_have(amount: Demand) -> bool:
     """Whether a pool may have this capacity."""
     slots, others = amount.slots, [n for name, n in amount.items() if name != "slots"]
@@ -481,7 +480,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         **{key: said_duration(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
-        "properties": dict(pool.properties),
+        "properties": traits.decoded(pool.properties),
         **{key: getattr(pool, key).value for key in CHOICES},
         "nodes": _nodes(pool),
         "windows": [*pool.windows],
@@ -520,6 +519,53 @@ def _capacity(pool: str, wanted: Mapping[str, Any]) -> Demand:
 
 def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) -> Demand:
     """The amounts by name in one setting; none if it is missing."""
+    amounts = _by_name(pool, setting, wanted, names)
+    return Demand(
+        {
+            key: _whole(
+                pool, f"{setting}.{key}", sized(key, amount), names.least, MOST_OF_A_RESOURCE
+            )
+            for key, amount in amounts.items()
+        }
+    )
+
+
+def _properties(pool: str, wanted: Mapping[str, Any]) -> Demand:
+    """The properties by name: amounts, texts and booleans."""
+    values = _by_name(pool, "properties", wanted, _PROPERTY_NAMES)
+    read = {name: property_value(name, value) for name, value in values.items()}
+    for name, value in read.items():
+        if value is None:
+            given = _number(values[name])
+            raise _wrong(pool, f"properties.{name}", property_rule(name, given), given)
+    return Demand(traits.encoded({key: value for key, value in read.items() if value is not None}))
+
+
+NUMBERS = frozenset({*NAMES, MEMORY_PER_GPU, *SPELLINGS})
+"""Names of properties that are amounts."""
+
+
+def property_rule(name: str, value: object) -> str:
+    """What the value of a property must be; for a value that is meant as a number, a number."""
+    whole = f"a whole number from 1 to {MOST_OF_A_RESOURCE}"
+    if name in NUMBERS or traits.is_number(value):
+        return whole
+    return f"{whole}, {traits.RULE}, or true or false"
+
+
+def property_value(name: str, value: object) -> traits.Value | None:
+    """The amount, text or boolean of a property, of a pool or in a job's demand; None: it is none
+    of them, or out of bounds. An amount may be a text, or a size."""
+    amount = _number(sized(name, value))
+    if isinstance(amount, int) and not isinstance(amount, bool):
+        return amount if 1 <= amount <= MOST_OF_A_RESOURCE else None
+    return None if name in NUMBERS else traits.read(amount)
+
+
+def _by_name(
+    pool: str, setting: str, wanted: Mapping[str, Any], names: _Names
+) -> Mapping[str, Any]:
+    """The values by name in one setting, if the names are legal."""
     amounts = wanted.get(setting) or {}
     if not isinstance(amounts, Mapping):
         raise _wrong(pool, setting, f"amounts by name, e.g. {names.example}", amounts)
@@ -532,14 +578,7 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
                 "own"
             )
             raise _wrong(pool, setting, what, key)
-    return Demand(
-        {
-            key: _whole(
-                pool, f"{setting}.{key}", sized(key, amount), names.least, MOST_OF_A_RESOURCE
-            )
-            for key, amount in amounts.items()
-        }
-    )
+    return amounts
 
 
 def _word(pool: str, key: str, value: object) -> StrEnum:
@@ -582,9 +621,13 @@ def _switch(pool: str, key: str, value: object) -> bool:
     return value == "true"
 
 
+def _number(value: object) -> object:
+    """A number that is written as a text; any other value as it is."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
+
+
 def _whole(pool: str, key: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
-        value = int(value)
+    value = _number(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not low <= value <= high:  # type: ignore[operator]
         raise _wrong(pool, key, f"a whole number from {low} to {high}", value)

@@ -14,6 +14,7 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import GROUP_END, Submission
+from slotq_core.wire import traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import MAX_BODY, faults_in, json_object
 from slotq_core.wire.pool_definition import (
@@ -21,7 +22,7 @@ from slotq_core.wire.pool_definition import (
     MOST_OF_A_RESOURCE,
     PROPERTY,
     SPELLINGS,
-    read_amount,
+    property_value,
 )
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT, TAGS, integer, read_settings
 from slotq_core.wire.training.field_paths import keeps_checkpoints, kind_asked_for
@@ -281,7 +282,7 @@ class SubmissionBody(BaseModel):
     @property
     def demand(self) -> Demand:
         """The instances as slots, and what the tag names: resources and properties of pools."""
-        amounts = _amounts(self._tag(names.DEMAND_TAG))
+        amounts = traits.encoded(_amounts(self._tag(names.DEMAND_TAG)))
         if amounts and self.ResourceConfig.by_type:
             raise ValueError(
                 f"leave out the tag '{names.DEMAND_TAG}': it cannot say what a job of several "
@@ -294,8 +295,8 @@ def _is_priority(tag: Tag) -> bool:
     return bool(names.setting_of(tag.Key) == names.PRIORITY_TAG)
 
 
-def _amounts(text: str | None) -> dict[str, int]:
-    """Amounts by name, from `gpus=8,mem_per_gpu_in_GiB=16`."""
+def _amounts(text: str | None) -> dict[str, traits.Value]:
+    """Amounts, texts and booleans by name, from `gpus=8,mem_per_gpu_in_GiB=16,gpu_type=H100`."""
     if text is None:
         return {}
     parted = (part.partition("=") for part in text.split(","))
@@ -305,17 +306,17 @@ def _amounts(text: str | None) -> dict[str, int]:
         raise ValueError(
             f"the tag '{names.DEMAND_TAG}' takes different names with whole numbers from 1 to "
             f"{MOST_OF_A_RESOURCE:,}, comma separated, e.g. gpus=8,mem_per_gpu_in_GiB=16 (or 16G), "
-            "and no slots: these are the instances"
+            "and no slots: these are the instances. What a pool says in words is asked for in the "
+            "same words, e.g. gpu_type=H100"
         )
-    return {name: amount for name, amount in needs.items() if amount}
+    return {name: value for name, value in needs.items() if value is not None}
 
 
-def _need(name: str, text: str) -> int | None:
-    """The amount, if it is within bounds and of a name that a need may have."""
+def _need(name: str, text: str) -> traits.Value | None:
+    """The value, if it is within bounds and of a name that a need may have."""
     if name == "slots" or not PROPERTY.fullmatch(name):
         return None
-    amount = read_amount(name, text)
-    return amount if amount is not None and 1 <= amount <= MOST_OF_A_RESOURCE else None
+    return property_value(name, text)
 
 
 def parse_submission(

@@ -25,8 +25,9 @@ from slotq_core.policy.lifecycle.pool_health import (
     after_a_start,
     after_capacity_error,
     after_failed_agent,
+    start_in,
+    with_start,
 )
-from slotq_core.policy.lifecycle.start_times import start_in, with_start
 from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock

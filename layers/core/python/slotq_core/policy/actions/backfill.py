@@ -2,7 +2,7 @@
 
 A later job starts on free slots there if one of these holds:
 
-- it ends before the expected moment, by its bound (lifecycle/runtimes.py);
+- it ends before the expected moment, by its bound (lifecycle/hours/runtimes.py);
 - it takes only what the drained-for job leaves over;
 - the drained-for job may evict it then, and no protection is in the way.
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.lifecycle.runtimes import ends_by, eviction_takes, start_takes
+from slotq_core.policy.lifecycle.hours.runtimes import ends_by, eviction_takes, start_takes
 from slotq_core.policy.order import outranks
 from slotq_core.policy.state.candidates import longest_protection
 from slotq_core.policy.state.eligibility import Eligibility

@@ -63,7 +63,7 @@ def _closings(snapshot: Snapshot, now: int, gone: AbstractSet[str]) -> Iterator[
     (`gone`)."""
     if not any(pool.schedule or pool.reservations for pool in snapshot.pools):
         return  # Most queues have neither, and no cold start should pay for them.
-    from slotq_core.policy.lifecycle.closing import closings
+    from slotq_core.policy.lifecycle.hours.closing import closings
 
     yield from closings(snapshot, now, gone)
 

@@ -35,7 +35,7 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
 
         timers += nodes_end(snapshot, now)
     if any(pool.schedule or pool.reservations for pool in snapshot.pools):
-        from slotq_core.policy.lifecycle.closing import closing_times
+        from slotq_core.policy.lifecycle.hours.closing import closing_times
 
         timers += closing_times(snapshot, now)
     if snapshot.warm:

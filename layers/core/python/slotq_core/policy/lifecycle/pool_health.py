@@ -4,7 +4,11 @@ The pool itself backs off and is probed by one job at a time. If the account's q
 instance type is below the configured capacity, the pool runs at the learned limit for
 `LEARNED_FOR`, or until an operator forgets it.
 
-See docs/policy.md#when-something-fails.
+The last `MOST_STARTS` starts show how long a start takes: from an attempt's creation until it has
+its instances. An eviction costs its victim one start (`policy.state.candidates`), and
+`min_runtime: auto` protects an attempt for as long. A wait for capacity is no part of a start.
+
+See docs/policy.md#when-something-fails and docs/policy-decisions.md#what-an-eviction-costs.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import HEALTHY, FailedNodes, Pool, PoolHealth
+from slotq_core.model.pools import HEALTHY, CapacityKind, FailedNodes, Pool, PoolHealth
 from slotq_core.policy.lifecycle.retry import LONGEST_BACKOFF, LONGEST_MESSAGE, backoff
 from slotq_core.timestamps import FAR_OFF
 
@@ -28,6 +32,9 @@ LONGEST_WITHOUT_NODES = 86_400_000
 
 MOST_FAILED_TENANTS = 20
 """Most tenants of failed nodes that a pool remembers. A forgotten one costs one more node."""
+
+MOST_STARTS = 20
+"""The most starts that a pool remembers. A pool's record stays small."""
 
 PROBE_FOR = LONGEST_BACKOFF
 """How long a start may keep its pool closed while SageMaker says nothing about it (ms)."""
@@ -120,3 +127,27 @@ def probes_until(job: Job) -> int:
     """When a start no longer keeps its pool closed (ms)."""
     assert job.attempt is not None
     return job.attempt.admitted_at + PROBE_FOR
+
+
+def start_in(before: Job, after: Job) -> int | None:
+    """How long the start took (ms) that this change of a job ends; None: it ends no start that
+    counts. An attempt that SageMaker has shown as pending has waited for capacity, and any in a
+    spot pool may have. Starts on warm instances, of jobs on nodes, and over several pools, which
+    wait for the slowest, do not count either."""
+    was, attempt = before.attempt, after.attempt
+    if was is None or attempt is None or attempt.running_since is None:
+        return None
+    if was.running_since is not None or was.interrupted_since is not None:
+        return None
+    if was.pending_since is not None or attempt.capacity_kind is CapacityKind.SPOT:
+        return None
+    if attempt.warm_from or attempt.node or after.parts:
+        return None
+    took = attempt.running_since - attempt.admitted_at
+    return took if took > 0 else None
+
+
+def with_start(health: PoolHealth, took: int, at: int) -> PoolHealth:
+    """The health of the pool after a start that took so long (ms) and ended at `at` (ms)."""
+    starts = (*health.starts, took)[-MOST_STARTS:]
+    return replace(health, starts=starts, started_at=max(at, health.started_at or at))

@@ -320,6 +320,8 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
         return now < until, until
     if attempt.ran_before < length:  # It starts, or is interrupted.
         return True, None
+    if not auto:
+        return False, None
     until = attempt.admitted_at + auto
     return now < until, until
 

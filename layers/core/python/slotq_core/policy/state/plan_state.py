@@ -62,9 +62,8 @@ class PlanState:
     def __init__(self, snapshot: Snapshot, now: int, budgets: Budgets) -> None:
         self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
-        self.journal = journal = Journal()
-        self.gangs = gangs(snapshot)
-        self.nodes = _nodes_of(snapshot, now, journal, self.gangs)
+        self.journal, self.gangs = Journal(), gangs(snapshot)
+        self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
@@ -73,12 +72,12 @@ class PlanState:
             unread=snapshot.unread,
         )
         self.waiting = {job.name: job for job in snapshot.waiting}
-        self.concurrency = Concurrency(snapshot, journal)
-        self.running = RunningJobs(seen, now, self.gangs, journal, self.nodes)
+        self.concurrency = Concurrency(snapshot, self.journal)
+        self.running = RunningJobs(seen, now, self.gangs, self.journal, self.nodes)
         self.accounts = Accounts(
             seen,
             lines,
-            journal,
+            self.journal,
             self.budgets.soft,
             snapshot,
             nodes=self.nodes,
@@ -86,9 +85,10 @@ class PlanState:
         )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
-        self.rooms = rooms_of(seen, self.running, self.entitled, now, journal)
+        self.rooms = rooms_of(seen, self.running, self.entitled, now, self.journal)
+        self.reservations = _reservation_rights(self.rooms, now, budgets)
         self.limits = QuotaLimits(self.accounts, self.shares, self.reservations)
-        self.lines, self.decided = self._turn_takers(lines), Decided(journal)
+        self.lines, self.decided = self._turn_takers(lines), Decided(self.journal)
         self.held_in: dict[str, str] = {}
         """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
@@ -142,15 +142,6 @@ class PlanState:
             room.pool.state is PoolState.ACTIVE and job.demand.within(room.size) for room in open_to
         )
         return open_to if any(may_hold) else rooms
-
-    @cached_property
-    def reservations(self) -> ReservationRights | None:
-        """The reservations in force; None: no pool has any."""
-        if not any(pool.reservations for pool in self.snapshot.pools):
-            return None
-        from slotq_core.policy.state.quotas.reservation_rights import ReservationRights
-
-        return ReservationRights(self.rooms, self.now, self.budgets.soft)
 
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:
@@ -417,6 +408,17 @@ class PlanState:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
         return single + [WaitingLine([gang.representative]) for gang in ready]
+
+
+def _reservation_rights(
+    rooms: Mapping[str, PoolRoom], now: int, budgets: Budgets
+) -> ReservationRights | None:
+    """The reservations in force; None: no pool has any."""
+    if not any(room.pool.reservations for room in rooms.values()):
+        return None
+    from slotq_core.policy.state.quotas.reservation_rights import ReservationRights
+
+    return ReservationRights(rooms, now, budgets.soft)
 
 
 def _nodes_of(

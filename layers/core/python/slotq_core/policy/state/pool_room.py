@@ -27,7 +27,7 @@ from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
 
 if TYPE_CHECKING:  # Most queues have neither, and no cold start should pay for them.
-    from slotq_core.policy.lifecycle.closing import Closing
+    from slotq_core.policy.lifecycle.hours.closing import Closing
     from slotq_core.policy.state.warm_room import WarmRoom
 
 
@@ -227,7 +227,7 @@ class PoolRoom:
 def _closing(pool: Pool, active: Sequence[Job], now: int) -> Closing | None:
     if not (pool.schedule or pool.reservations):
         return None
-    from slotq_core.policy.lifecycle.closing import Closing
+    from slotq_core.policy.lifecycle.hours.closing import Closing
 
     return Closing(pool, active, now)
 

@@ -13,6 +13,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits
 from slotq_core.model.pools import AUTO, Pool
 from slotq_core.model.sharing import Settings, Sharing
+from slotq_core.wire import traits
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import DocumentFault, Keys, Loc, faults_of, refuse, refused
 from slotq_core.wire.document.models import (
@@ -251,7 +252,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         "slots": section.capacity.slots,
         "instance_type": section.instance_type,
         "resources": amounts,
-        "properties": dict(section.properties),
+        "properties": traits.decoded(section.properties),
         **{key: getattr(section, key) for key in CHOICES},
         **{key: getattr(section, key) for key in SWITCHES},
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},

@@ -19,9 +19,16 @@ from slotq_core.model.pools import AUTO
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.timestamps import WITH_UNITS, seconds_in
+from slotq_core.wire import traits
 from slotq_core.wire.document.faults import DocumentFault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
-from slotq_core.wire.pool_definition import AUTOMATIC, GRACE, SIZE, sized
+from slotq_core.wire.pool_definition import (
+    AUTOMATIC,
+    GRACE,
+    property_rule,
+    property_value,
+    sized,
+)
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -172,9 +179,17 @@ def _properties(value: object) -> Demand:
         raise ValueError(
             f"amounts by name are needed: {{mem_per_gpu_in_GiB: 16}}, not {said(value)}"
         )
-    amounts = {name: sized(str(name), amount) for name, amount in value.items()}
-    check_entries(amounts, lambda _: whole(1, MOST))
-    return Demand(amounts)
+    check_entries(value, _property_of)
+    read = {name: property_value(name, given) for name, given in value.items()}
+    return Demand(traits.encoded({name: own for name, own in read.items() if own is not None}))
+
+
+def _property_of(name: str) -> Callable[[object], None]:
+    def check(value: object) -> None:
+        if property_value(name, value) is None:
+            raise ValueError(f"{property_rule(name, value)} is needed, not {said(value)}")
+
+    return check
 
 
 WEIGHTS = {"None": 0, "Low": 1, "Medium": 2, "High": 3}
@@ -415,11 +430,11 @@ Capacity = Annotated[
     Demand, PlainValidator(vector(0, 0)), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})
 ]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
-_OR_SIZE = {"anyOf": [_AMOUNT, {"type": "string", "pattern": SIZE}]}
+_PROPERTY = {"anyOf": [_AMOUNT, {"type": "string", "pattern": traits.PATTERN}, {"type": "boolean"}]}
 Properties = Annotated[
     Demand,
     PlainValidator(_properties),
-    WithJsonSchema({"type": "object", "additionalProperties": _OR_SIZE}),
+    WithJsonSchema({"type": "object", "additionalProperties": _PROPERTY}),
 ]
 """Properties of a pool's slots: `{mem_per_gpu_in_GiB: 16}`, or `16G`."""
 _BY_CLASS = {"type": "object", "additionalProperties": _AMOUNTS}

@@ -16,6 +16,7 @@ from slotq_core.model.groups import SERVER, Group
 from slotq_core.model.jobs import Job
 from slotq_core.names import GROUPS_FOLDER
 from slotq_core.timestamps import iso
+from slotq_core.wire import traits
 from slotq_core.wire.setting_tags import read_settings
 from slotq_core.wire.training.field_paths import value_at
 
@@ -62,11 +63,16 @@ def as_member(
         ROLE: SERVER if group.ends_with == job.name else role,
         SITES: _json([group.site(name) for name in clients]),
         SIZE: str(len(started)),
-        RESOURCES: _json(dict(sorted({**job.requires, **job.demand, **_gpus(request)}.items()))),
+        RESOURCES: _json(_resources(job, request)),
         RENDEZVOUS: rendezvous,
     }
     fits = {name: text for name, text in variables.items() if text and len(text) <= _LONGEST}
     return {**request, "Environment": {**(request.get("Environment") or {}), **fits}}
+
+
+def _resources(job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+    """What the job holds or requires there."""
+    return dict(sorted({**traits.decoded(job.requires), **job.demand, **_gpus(request)}.items()))
 
 
 def _gpus(request: Mapping[str, Any]) -> dict[str, int | float]:

@@ -141,6 +141,8 @@ class SnapshotJobView(SharedJobView):
     role: str = ""
     attempts: int = 0
     evictions: int = 0
+    evicted_at: list[str] = Field(default=[])
+    """When other jobs have lately taken its slots."""
     schedule_attempts: int = 0
     faults: int = 0
     refused_in: list[str] = Field(default=[])

@@ -16,6 +16,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.timestamps import from_iso, iso, milliseconds, seconds
+from slotq_core.wire import traits
 from slotq_core.wire.base import BaseModel
 
 V = TypeVar("V", bound=BaseModel)
@@ -51,6 +52,7 @@ _FORMS: Mapping[str, _Form] = {
     "Duration": _Form(seconds, milliseconds),
     "Gpus": _Form(gpus_number, read_gpus),
     "Demand": _Form(lambda demand: dict(demand.items()), Demand),
+    "Properties": _Form(traits.decoded, lambda values: Demand(traits.encoded(values))),
     "tuple[str, ...]": _Form(list, tuple),
     "tuple[int, ...]": _Form(list, tuple),
     "tuple[Moment, ...]": _Form(

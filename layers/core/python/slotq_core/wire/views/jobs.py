@@ -16,7 +16,7 @@ from slotq_core.model.reasons.outlook import Outlook
 from slotq_core.model.reports import STOP_GRACE, Report, Saved, SlowSave, resumption, slow_save_of
 from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
-from slotq_core.wire import VERSION
+from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.views.forms import view_of
 
@@ -167,9 +167,9 @@ class SharedJobView(BaseModel):
     demand: dict[str, int]
     parts: dict[str, dict[str, int]] = Field(default={})
     """The job's demand in each of several pools at once."""
-    requires: dict[str, int] = Field(default={})
-    """The properties that the job's pools must have at least, and what each of its instances must
-    contain."""
+    requires: dict[str, traits.Value] = Field(default={})
+    """The properties that the job's pools must have: amounts at least, texts and booleans as they
+    are. Also what each of its instances must contain."""
     pools: list[str]
     preemptible: bool
     min_runtime: float

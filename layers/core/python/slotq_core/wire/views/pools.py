@@ -12,7 +12,7 @@ from slotq_core.model.capacity.schedule import SizeNow
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.timestamps import iso, seconds, wall_clock
-from slotq_core.wire import VERSION
+from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.pool_definition import settings_of
 from slotq_core.wire.views.forms import view_of
@@ -191,7 +191,7 @@ class PoolSettingsView(BaseModel):
     """Whether victims are chosen by their reported checkpoints."""
     resources: dict[str, int]
     """The pool's resources besides slots."""
-    properties: dict[str, int] = Field(default={})
+    properties: dict[str, traits.Value] = Field(default={})
     """Properties of the pool's slots. Jobs may require them, and do not use them up."""
     checkpoints: str = "warn"
     """The treatment of a preemptible training job without checkpoints: `warn`; `provide`: it is

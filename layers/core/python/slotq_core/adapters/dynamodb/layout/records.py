@@ -210,6 +210,7 @@ _FORMS: Mapping[str, _Form] = {
     "Gpus": _Form(lambda value: read_gpus(value["N"]), _write_gpus),
     "bool": _Form(lambda value: bool(value["BOOL"]), lambda value: {"BOOL": value}),
     "Demand": _DEMAND,
+    "Properties": _DEMAND,
     "tuple[str, ...]": _many(_TEXT),
     "tuple[int, ...]": _many(_WHOLE),
     "tuple[Moment, ...]": _many(_WHOLE),

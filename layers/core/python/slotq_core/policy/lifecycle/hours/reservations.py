@@ -17,8 +17,8 @@ from slotq_core.model.capacity.schedule import slots_at
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.reasons import SlotsSetAside
-from slotq_core.policy.lifecycle.closing import ends_at
-from slotq_core.policy.lifecycle.runtimes import may_run_for
+from slotq_core.policy.lifecycle.hours.closing import ends_at
+from slotq_core.policy.lifecycle.hours.runtimes import may_run_for
 from slotq_core.timestamps import wall_clock
 
 LONGEST_STOP = 120_000

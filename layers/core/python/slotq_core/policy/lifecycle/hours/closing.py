@@ -28,12 +28,12 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.reasons import EndsTooLate, PoolNotYetOpen, Reason
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.runtimes import may_run_for
+from slotq_core.policy.lifecycle.hours.runtimes import may_run_for
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import Close, DropClaim
 
 if TYPE_CHECKING:
-    from slotq_core.policy.lifecycle.reservations import Clash
+    from slotq_core.policy.lifecycle.hours.reservations import Clash
 
 
 def loses(job: Job) -> bool:
@@ -87,7 +87,7 @@ class Closing:
             )
         clash = _clash(pool, [job], needed, self._now, self._fixed)
         if clash is not None and needed <= offered:
-            from slotq_core.policy.lifecycle.reservations import set_aside
+            from slotq_core.policy.lifecycle.hours.reservations import set_aside
 
             return set_aside(pool, job, clash)
         present = in_force(pool.schedule, self._now)
@@ -137,7 +137,7 @@ def _clash(
     if not pool.reservations:
         return None
     # Few pools have reservations, and no cold start should pay for them.
-    from slotq_core.policy.lifecycle.reservations import clash
+    from slotq_core.policy.lifecycle.hours.reservations import clash
 
     return clash(pool, jobs, slots, begin, fixed)
 
