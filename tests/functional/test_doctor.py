@@ -130,6 +130,10 @@ def test_pools_are_shown_with_their_health(account: Account, monkeypatch):
         "message": "",
         "missing_rights": [],
         "failed_nodes": [],
+        "starts": [],
+        "started_at": None,
+        "start_seconds": None,
+        "slow_start_seconds": None,
         "warm_refused_at": None,
         "plan": None,
     }

@@ -21,7 +21,7 @@ from slotq_core.adapters.deployment_settings import (
 )
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import AUTO, CapacityKind, Pool, PoolState
+from slotq_core.model.pools import CapacityKind, Pool, PoolState
 
 P4, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
 BIG = Pool(
@@ -37,7 +37,6 @@ EVERYTHING = Pool(
     instance_type=P5,
     capacity=Demand(slots=0, gpus=16, licences=2),
     properties=Demand({"mem_per_gpu_in_GiB": 80, "nvlink": 1}),
-    min_runtime=AUTO,
     consolidate=True,
     state=PoolState.PAUSED,
 )

@@ -190,27 +190,21 @@ def pools_in(store: MemoryStore) -> dict[str, int]:
     return {pool.name: pool.min_runtime for pool in store.configuration.pools()}
 
 
-def test_a_new_pool_of_the_template_is_auto_and_one_that_has_0_keeps_it() -> None:
+def test_the_template_may_say_auto_and_0_is_the_default() -> None:
     store = MemoryStore()
-    store.configuration.change([pool("old")], who="SLOTQ_POOLS", now=NOW)
-    wanted = "old=1@ml.m5.large,new=1@ml.m5.large,free=1@ml.m5.large;min_runtime=0"
+    wanted = "old=1@ml.m5.large,new=1@ml.m5.large;min_runtime=auto"
     said = take_in(store, parse_pools(wanted), now=NOW, check_jobs=check_removal)
-    assert (said, pools_in(store)) == ("", {"old": 0, "new": AUTO, "free": 0})
-    again = take_in(store, parse_pools(wanted), now=NOW, check_jobs=check_removal)
-    assert (again, len(store.configuration.changes(limit=9))) == ("", 2)
+    assert (said, pools_in(store)) == ("", {"old": 0, "new": AUTO})
 
 
-def test_a_pool_that_is_set_anew_is_auto_and_others_stay() -> None:
+def test_a_pool_is_set_to_auto_and_back() -> None:
     world = QueueWorld(pool("old"))
+    for wanted, kept in (("auto", AUTO), (0, 0), ("auto", AUTO)):
+        world.manager.configuration.set_pool("old", {"min_runtime": wanted}, by="ann")
+        assert [pool.min_runtime for pool in world.store.configuration.pools()] == [kept]
     settings = {"slots": 1, "instance_type": "ml.m5.large"}
     world.manager.configuration.set_pool("new", settings, by="ann")
-    world.manager.configuration.set_pool("old", {"slots": 2}, by="ann")
-    found = {pool.name: pool.min_runtime for pool in world.store.configuration.pools()}
-    assert found == {"old": 0, "new": AUTO}
-    world.manager.configuration.set_pool("old", {"min_runtime": "auto"}, by="ann")
-    world.manager.configuration.set_pool("new", {"min_runtime": 0}, by="ann")
-    found = {pool.name: pool.min_runtime for pool in world.store.configuration.pools()}
-    assert found == {"old": AUTO, "new": 0}
+    assert [pool.min_runtime for pool in world.store.configuration.pools()] == [AUTO, 0]
 
 
 def test_a_document_says_auto_and_without_the_key_0() -> None:

@@ -236,7 +236,8 @@ class Pool:
             "auto": True,
         },
     )
-    """Protection of attempts in this pool from eviction, from each start; AUTO: `auto_protection`."""
+    """Protection of attempts in this pool from eviction, from each start; AUTO:
+    `auto_protection`."""
     max_min_runtime: Duration = field(
         default=0, metadata=_setting("The largest min. runtime that a job may set.")
     )
