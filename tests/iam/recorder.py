@@ -21,7 +21,7 @@ FUNCTION = "slotq-queue-manager"
 NOTIFIER = "slotq-notifier"
 KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
 """The customer's key of the table."""
-PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/p5-in-winter"
+PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/june"
 VOLUMES = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000001"
 """A user's key for the output of training jobs."""
 THROUGH_DYNAMODB = {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"}
