@@ -397,7 +397,10 @@ class Drains(Reservation):
     def _kept(self, job: str) -> str:
         of = f" of project {self.held_back}" if self.held_back else ""
         others = f"; {WITHIN_SHARES_START}" if self.held_back else ""
-        return f"reserved for {job}: nothing{of} behind it starts there{others}"
+        return (
+            f"reserved for {job}: nothing{of} behind it starts there, except what cannot delay it"
+            f"{others}"
+        )
 
 
 class TimeCause(StrEnum):
