@@ -209,7 +209,8 @@ def test_a_drain_beyond_a_share_says_who_still_starts():
     assert found.reserved == (drains,)
     assert drains.sentence() == (
         "2 slots of pool p are reserved for big of project a: nothing of project a behind it "
-        "starts there; other projects still start jobs there within their fair shares"
+        "starts there, except what cannot delay it; other projects still start jobs there within "
+        "their fair shares"
     )
 
 
