@@ -1,7 +1,7 @@
 import { cleanup, render, screen, within } from "@testing-library/preact";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Job, Pool, Project } from "../src/api";
-import { boughtAs, hoursOf, Queue, troubleOf, warmOf } from "../src/views/queue";
+import { boughtAs, hoursOf, Queue, reservedIn, troubleOf, warmOf } from "../src/views/queue";
 import { inSlots } from "../src/views/tiles";
 import { clock } from "../src/words";
 
@@ -65,6 +65,16 @@ test.each<[Pool["hours"], string]>([
     "No slots: its training plan june has failed.",
   ],
 ])("%j", (hours, said) => expect(hoursOf({ ...pool(4, {}), hours })).toBe(said));
+
+test("a pool shows what is reserved now, and the next", () => {
+  const reservation = (project: string, in_force: boolean, moment: string) =>
+    ({ pool: "p5", project, slots: 2, begins: MOMENT, ends: MOMENT, zone: "UTC", in_force, moment });
+  expect(reservedIn(pool(4, {}))).toBe("");
+  const reserved = [reservation("vision", true, "20:00 UTC, 2 Dec"), reservation("speech", false, "08:00 UTC, 3 Dec"), reservation("later", false, "9 Dec")];
+  expect(reservedIn({ ...pool(4, {}), reserved })).toBe(
+    "2 slots reserved for vision until 20:00 UTC, 2 Dec. 2 slots reserved for speech from 08:00 UTC, 3 Dec.",
+  );
+});
 
 const job = (name: string, state: string, fields: Partial<Job> = {}): Job =>
   ({ name, state, pools: ["p5"], pool: null, priority: 0, demand: { slots: 1 }, user: "ada", submitter: "ada", project: "", changed_at: MOMENT, entry_time: MOMENT, ...fields }) as unknown as Job;

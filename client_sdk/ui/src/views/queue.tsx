@@ -69,6 +69,7 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
       <Bar pieces={pieces} total={size} label={pieces.map((piece) => `${piece.amount} ${piece.name}`).join(", ")} />
       <Legend pieces={pieces} />
       {hoursOf(pool) && <p>{hoursOf(pool)}</p>}
+      {reservedIn(pool) && <p>{reservedIn(pool)}</p>}
       {warmOf(pool) && <p>{warmOf(pool)}</p>}
       {troubleOf(pool) && <p class="trouble">{troubleOf(pool)}</p>}
       <h3>Runs</h3>
@@ -107,6 +108,15 @@ export function hoursOf({ hours, capacity }: Pool): string {
   const offers = hours.slots < (capacity.slots ?? 0) ? `Offers ${counted(hours.slots, "slot")}` : "Open";
   if (hours.then == null) return `${offers}.`;
   return `${offers} until ${hours.moment}${hours.then > 0 ? `, then ${counted(hours.then, "slot")}` : ""}.`;
+}
+
+/** What is reserved now, and what comes next; empty: nothing. */
+export function reservedIn({ reserved }: Pool): string {
+  const next = (reserved ?? []).find(({ in_force }) => !in_force);
+  const shown = [...(reserved ?? []).filter(({ in_force }) => in_force), ...(next ? [next] : [])];
+  return shown
+    .map(({ slots, project, in_force, moment }) => `${counted(slots, "slot")} reserved for ${project} ${in_force ? "until" : "from"} ${moment}.`)
+    .join(" ");
 }
 
 /** Which instances stay warm, and what becomes of the others; empty: none do. */
