@@ -54,8 +54,10 @@ def test_pools_and_doctor_work_in_the_emulator(account: Account) -> None:
     env = account.variables
     shown = slotq("pools", folder=account.folder, env=env).stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["POOL", "main", "scarce"]
-    *checks, _, found = slotq("doctor", "--fix", folder=account.folder, env=env).stdout.splitlines()
-    assert [line.split()[1] for line in checks[1:]] == ["ok"] * len(CHECKS)
+    said = slotq("doctor", "--fix", folder=account.folder, env=env).stdout.splitlines()
+    _, *checks, advice, _, found = said
+    assert [line.split()[1] for line in checks] == ["ok"] * len(CHECKS)
+    assert advice.strip().startswith("Start a program as `slotq exec -- PROGRAM`")
     assert found == "nothing found"
 
 
