@@ -702,6 +702,15 @@ def test_wrong_settings_are_refused_by_name(settings, plan, field, said):
     assert said in refused.value.message
 
 
+def test_a_pool_whose_plan_is_over_may_still_be_resized():
+    world = PlanWorld()
+    world.tick()
+    world.no_plan()
+    world.manager.configuration.set_pool("plan", {"slots": 1}, by="op")
+    (after,) = world.store.configuration.pools()
+    assert after.capacity.slots == 1
+
+
 def test_two_pools_do_not_share_a_plan():
     world = PlanWorld(planned())
     wanted = {"slots": 2, "instance_type": INSTANCE_TYPE, "capacity_kind": "plan", "plan_arn": ARN}

@@ -25,8 +25,8 @@ class PlanChecks:
 
     def check(self, before: Iterable[Pool], after: Iterable[Pool]) -> None:
         """Raises InvalidRequest for a pool whose plan, set by this change, has another instance
-        type, is over, or is not for training jobs."""
-        for pool in changed(before, after):
+        type, is over, or is not for training jobs. A pool whose plan is over may still shrink."""
+        for pool in changed(before, after, but_sizes=True):
             said = self._facts(pool)
             if isinstance(said, PlanFacts) and (fault := fault_in(said, pool.instance_type)):
                 raise InvalidRequest(f"pool '{pool.name}': {fault}", field="plan_arn")
@@ -59,14 +59,17 @@ class PlanChecks:
         return self._asked[pool.plan_arn]
 
 
-def changed(before: Iterable[Pool], after: Iterable[Pool]) -> Sequence[Pool]:
-    """The pools whose plan, type or size a change sets."""
-    known = {(pool.name, pool.plan_arn, pool.instance_type, pool.capacity.slots) for pool in before}
-    return [
-        pool
-        for pool in with_plans(after)
-        if (pool.name, pool.plan_arn, pool.instance_type, pool.capacity.slots) not in known
-    ]
+def changed(
+    before: Iterable[Pool], after: Iterable[Pool], *, but_sizes: bool = False
+) -> Sequence[Pool]:
+    """The pools whose plan, type or size a change sets; `but_sizes`: whose plan or type."""
+
+    def key(pool: Pool) -> tuple[object, ...]:
+        size = 0 if but_sizes else pool.capacity.slots
+        return pool.name, pool.plan_arn, pool.instance_type, size
+
+    known = set(map(key, before))
+    return [pool for pool in with_plans(after) if key(pool) not in known]
 
 
 def _most(facts: PlanFacts) -> int:
