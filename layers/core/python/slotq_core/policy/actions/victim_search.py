@@ -14,7 +14,7 @@ See docs/policy-decisions.md#victims.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotq_core.policy.actions.victims import Amounts, Shortfalls
@@ -56,14 +56,42 @@ def better(
         if harm.of(candidate) < most and any(contribution := shortfalls.contribution(candidate))
     ]
     search = _Search(goal=shortfalls.amounts, best=most << len(useful))
+    offered = _offer_gangs(search, useful, harm) if any(c.extras for c, _ in useful) else set()
     for place, (candidate, contribution) in enumerate(useful):
-        search.offer(harm.of(candidate) << len(useful) | 1 << place, contribution)
         if search.left <= 0:
             break
+        if not (offered and candidate in offered):
+            search.offer(harm.of(candidate) << len(useful) | 1 << place, contribution)
     found = tuple(
-        candidate for place, (candidate, _) in enumerate(useful) if search.best >> place & 1
+        victim
+        for place, (candidate, _) in enumerate(useful)
+        if search.best >> place & 1
+        for victim in (*candidate.extras, candidate)
     )
     return found or tuple(chosen)
+
+
+def _offer_gangs(
+    search: _Search, useful: Sequence[tuple[Candidate, Amounts]], harm: _Harm
+) -> set[Candidate]:
+    """Offer the members of elastic gangs: of each gang either some beyond the core, or all. Return
+    the candidates offered, and the cores that no set may take."""
+    places = {candidate: (place, given) for place, (candidate, given) in enumerate(useful)}
+    offered: set[Candidate] = set()
+    for core in [candidate for candidate, _ in useful if candidate.extras]:
+        offered |= {core, *core.extras}
+        before = {**search.sets}
+        whole, gives = harm.of(core), list(places[core][1])
+        for extra in core.extras:
+            whole += harm.of(extra)
+            if extra in places:
+                place, contribution = places[extra]
+                search.offer(harm.of(extra) << len(useful) | 1 << place, contribution)
+                gives = [one + other for one, other in zip(gives, contribution, strict=True)]
+        if not any(extra.started for extra in core.extras):
+            bits = whole << len(useful) | 1 << places[core][0]
+            search.offer(bits, tuple(gives), before)
+    return offered
 
 
 class _Harm:
@@ -97,9 +125,12 @@ class _Search:
     sets: dict[Amounts, int] = field(default_factory=dict)
     """The least harmful set for each part of the goal."""
 
-    def offer(self, cost: int, contribution: Amounts) -> None:
-        """Extend every set so far by one candidate."""
-        for had, harm in [((0,) * len(self.goal), 0), *self.sets.items()]:
+    def offer(
+        self, cost: int, contribution: Amounts, onto: Mapping[Amounts, int] | None = None
+    ) -> None:
+        """Extend every set so far by one candidate, or only the sets in `onto`."""
+        extended = self.sets if onto is None else onto
+        for had, harm in [((0,) * len(self.goal), 0), *extended.items()]:
             self.left -= 1
             if harm + cost < self.best:
                 self._keep(self._sum(had, contribution), harm + cost)
