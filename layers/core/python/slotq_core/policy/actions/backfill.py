@@ -183,7 +183,7 @@ class Backfill:
         """Whether the drained-for job, within its quota, may evict the other once no protection is
         in the way, whatever ends until then. A job of another project has to be beyond its
         project's quota by itself."""
-        if not other.evictable or other.group in self._state.gangs:
+        if not self._state.may_evict(other) or other.group in self._state.gangs:
             return False
         if not from_others:
             return outranks(job, other)

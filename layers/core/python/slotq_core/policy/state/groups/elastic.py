@@ -28,6 +28,7 @@ from slotq_core.policy.state.candidates import (
     may_be_stopped,
 )
 from slotq_core.policy.state.groups.gangs import LiveGang
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 
 _BELOW_ALL = -(1 << 62)
 """Below 0 even with the time of a start added (ms)."""
@@ -74,8 +75,14 @@ class ElasticGang(RunningGang):
     """The running members of an elastic gang, all in one pool: the core is one candidate, and each
     other member another."""
 
-    def __init__(self, gang: LiveGang, now: int, starts: StartTimes = NO_STARTS) -> None:
-        super().__init__(gang.group.name, gang.ranked, now, starts)
+    def __init__(
+        self,
+        gang: LiveGang,
+        now: int,
+        starts: StartTimes = NO_STARTS,
+        may_evict: MayEvict = BY_SETTING,
+    ) -> None:
+        super().__init__(gang.group.name, gang.ranked, now, starts, may_evict)
         self._gang = gang
         self._core: frozenset[str] = frozenset()
         self._extras: dict[str, Candidate] = {}
@@ -96,7 +103,7 @@ class ElasticGang(RunningGang):
                 job.name: self._extra(job, pool)
                 for job, pool in self.places
                 if job.name not in self._core and job.name not in self._safe
-                if may_be_stopped(job)
+                if may_be_stopped(job, self._may_evict)
             }
             may_stop = self.places and not self.protected and self.may_be_stopped()
             self._as_one = self._whole_core() if may_stop else None
