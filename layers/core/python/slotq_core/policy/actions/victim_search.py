@@ -39,7 +39,8 @@ def better(
     """The least harmful set of candidates that meets the shortfalls: `chosen`, or a better one.
 
     `candidates`: in eviction order. Of equally harmful sets, the one without the latest wins. A
-    start of this plan counts only up to the last of `chosen`: "the last started is taken first".
+    start of this plan counts only up to the last of `chosen`: "the last started is taken first". So
+    do the members beyond a core, of which the last joined is taken first.
     `base`: as in `Eviction.harm`.
     """
     last = max((victim.order for victim in chosen), default=None)
@@ -47,6 +48,7 @@ def better(
         candidate
         for candidate in candidates
         if not (candidate.started and last and candidate.order > last)
+        if not candidate.joined or candidate in chosen
     ]
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
@@ -56,7 +58,7 @@ def better(
         if harm.of(candidate) < most and any(contribution := shortfalls.contribution(candidate))
     ]
     search = _Search(goal=shortfalls.amounts, best=most << len(useful))
-    offered = _offer_gangs(search, useful, harm) if any(c.extras for c, _ in useful) else set()
+    offered = _offer_gangs(search, useful, shortfalls, harm)
     for place, (candidate, contribution) in enumerate(useful):
         if search.left <= 0:
             break
@@ -72,25 +74,28 @@ def better(
 
 
 def _offer_gangs(
-    search: _Search, useful: Sequence[tuple[Candidate, Amounts]], harm: _Harm
+    search: _Search,
+    useful: Sequence[tuple[Candidate, Amounts]],
+    shortfalls: Shortfalls,
+    harm: _Harm,
 ) -> set[Candidate]:
-    """Offer the members of elastic gangs: of each gang either some beyond the core, or all. Return
-    the candidates offered, and the cores that no set may take."""
-    places = {candidate: (place, given) for place, (candidate, given) in enumerate(useful)}
+    """Offer the members of elastic gangs: of each gang either chosen ones beyond the core, or all.
+    Return the candidates offered, with the cores that no set may take."""
     offered: set[Candidate] = set()
-    for core in [candidate for candidate, _ in useful if candidate.extras]:
+    for place, (core, contribution) in enumerate(useful):
+        if not core.extras:
+            continue
         offered |= {core, *core.extras}
         before = {**search.sets}
-        whole, gives = harm.of(core), list(places[core][1])
-        for extra in core.extras:
-            whole += harm.of(extra)
-            if extra in places:
-                place, contribution = places[extra]
-                search.offer(harm.of(extra) << len(useful) | 1 << place, contribution)
-                gives = [one + other for one, other in zip(gives, contribution, strict=True)]
+        for other, (extra, gives) in enumerate(useful):
+            if extra in core.extras:
+                search.offer(harm.of(extra) << len(useful) | 1 << other, gives)
         if not any(extra.started for extra in core.extras):
-            bits = whole << len(useful) | 1 << places[core][0]
-            search.offer(bits, tuple(gives), before)
+            gifts = [contribution, *map(shortfalls.contribution, core.extras)]
+            whole = sum(map(harm.of, (*core.extras, core)))
+            search.offer(
+                whole << len(useful) | 1 << place, tuple(map(sum, zip(*gifts, strict=True))), before
+            )
     return offered
 
 

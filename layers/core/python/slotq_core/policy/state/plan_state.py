@@ -135,6 +135,8 @@ class PlanState:
             names = sorted(job.pools, key=lambda name: last.get(name, 0))
             self._rooms_of[key] = [self.rooms[name] for name in names if name in self.rooms]
         rooms = self._rooms_of[key]
+        if self.gangs and job.group in self.gangs:
+            rooms = self._beside_gang(job, rooms)
         if self.accounts.are_shut:
             rooms = [room for room in rooms if self.accounts.open_to(job, room.pool.name)]
         if job.refused_in:
@@ -142,6 +144,13 @@ class PlanState:
         if self.tries_last or job.name not in self.barred:
             return rooms
         return [room for room in rooms if room.pool.name not in self.barred[job.name]]
+
+    def _beside_gang(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
+        """The rooms where a member of a gang that needs one pool may join, while the gang runs."""
+        gang = self.gangs[job.group]
+        if not (gang.group.same_pool and gang.runs):
+            return rooms
+        return [room for room in rooms if room.pool.name in gang.pools]
 
     def _without_refusing(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
         open_to = [r for r in rooms if not takes_only_free_slots(job, r.pool.name, self.now)]

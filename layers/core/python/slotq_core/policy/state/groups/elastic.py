@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import Job
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.state.candidates import (
     NO_STARTS,
@@ -63,10 +63,10 @@ def beyond_core(gangs: Mapping[str, LiveGang]) -> set[str]:
     join."""
     names: set[str] = set()
     for gang in gangs.values():
-        if gang.group.elastic and gang.runs:
-            live = [job for job in gang.active if job.state is not JobState.STOPPING]
-            names |= {job.name for job in live} - core_of(gang, live)
-            if gang.enough(job.name for job in live):
+        if gang.breathes:
+            live = {job.name for job in gang.live}
+            names |= live - core_of(gang, gang.live)
+            if gang.enough(live):
                 names |= {job.name for job in gang.waiting}
     return names
 
