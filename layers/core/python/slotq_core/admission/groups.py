@@ -108,7 +108,7 @@ def judged_group(
             if wanted.heartbeat is not None:
                 _check_heard(member.request)
             if wanted.elastic and (fault := member_fault(member.job.gpus, member.job.workload)):
-                raise InvalidRequest(fault, field="members")
+                raise InvalidRequest(fault, field="Tags")
             followed = goal or member.job.name in awaited
             admitted.append(replace(member, job=replace(member.job, followed=followed)))
     jobs = [known.get(member.job.name, member.job) for member in admitted]
