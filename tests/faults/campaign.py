@@ -18,6 +18,7 @@ from tests.faults import (
     backfill_mutants,
     chaos,
     crashes,
+    elastic_mutants,
     hours_mutants,
     interleavings,
     mutants,
@@ -51,6 +52,7 @@ MUTANTS = (
     *reservation_mutants.MUTANTS,
     *backfill_mutants.MUTANTS,
     *start_mutants.MUTANTS,
+    *elastic_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )
 
