@@ -28,7 +28,7 @@ from slotq_core.ports.stored import Poison
 
 
 def _pending_of(item: Item) -> object:
-    from slotq_core.adapters.dynamodb.notices import pending_of  # Of no use to most starts.
+    from slotq_core.adapters.dynamodb.outbox.notices import pending_of  # Of no use to most starts.
 
     return pending_of(item)
 
