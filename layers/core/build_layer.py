@@ -67,6 +67,8 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "DescribeTrainingPlan",
             "ListTags",
             "ListTrainingJobs",
+            "SendPipelineExecutionStepFailure",
+            "SendPipelineExecutionStepSuccess",
             "StopTrainingJob",
             "UpdateTrainingJob",
         }
@@ -75,6 +77,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     "sns": frozenset({"Publish"}),
     "sqs": frozenset({"SendMessage"}),
     "ssm": frozenset({"GetParameter"}),
+    "stepfunctions": frozenset({"SendTaskFailure", "SendTaskHeartbeat", "SendTaskSuccess"}),
 }
 """The operations that the queue calls, by service. The layer's clients know no others."""
 
@@ -117,7 +120,7 @@ class TypedDict(dict):
         pass
 """
 
-NAMES = frozenset({*KEPT, "api.sagemaker"})
+NAMES = frozenset({*KEPT, "api.sagemaker", "states"})
 """The services' names in endpoints.json."""
 
 
