@@ -25,6 +25,7 @@ from tests.faults import (
     nodes,
     plan_mutants,
     reservation_mutants,
+    semi_preemptible_mutants,
     start_mutants,
     warm_mutants,
     world,
@@ -50,6 +51,7 @@ MUTANTS = (
     *plan_mutants.MUTANTS,
     *reservation_mutants.MUTANTS,
     *backfill_mutants.MUTANTS,
+    *semi_preemptible_mutants.MUTANTS,
     *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
 )

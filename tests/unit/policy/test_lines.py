@@ -139,6 +139,7 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"gpus": 200, "tenant": "a1b2"},
         {"gpus": 25, "tenant": "a1b2", "longest_attempt": 60_000},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
+        {"preemptible": "semi", "longest_attempt": 60_000},
         {"warm_key": "c3d4"},
         {"runtime_bound": 3_600_000},
         {"gpus": 25, "tenant": "a1b2", "warm_key": "c3d4"},
