@@ -206,6 +206,7 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         requires=draw(_demands),
         preemptible=draw(st.sampled_from([True, False, "semi"])),
         min_runtime=draw(_counts),
+        runtime_estimate=draw(_counts),
         retries=draw(_counts),
         refused_in=draw(st.sampled_from([(), pools[-1:]])),
         role=draw(_texts),

@@ -30,6 +30,7 @@ OTHERWISE: dict[str, object] = {
     "requires": Demand(mem=8),
     "preemptible": False,
     "min_runtime": 1,
+    "runtime_estimate": 1,
     "retries": 1,
     "project": "nlp",
     "group": "g",
@@ -102,6 +103,10 @@ def test_jobs_are_grouped_by_their_line(field: str, by_user: bool):
     for waiting in ([JOB, other, apart], [JOB, apart, other], [other, apart, JOB]):
         lines = in_lines(waiting, by_user=by_user)
         assert sorted(map(len, lines)) == ([1, 2] if together else [1, 1, 1])
+
+
+def test_no_line_rests_on_an_estimate():
+    assert Line.of(JOB) == Line.of(replace(JOB, runtime_estimate=60_000))
 
 
 def test_a_persons_sessions_share_a_line():

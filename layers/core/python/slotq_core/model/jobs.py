@@ -126,6 +126,16 @@ class JobSettings:
         metadata={"help": "Protection from eviction after each start.", "most": 28 * 86_400_000},
     )
     """Requested protection from eviction after each start, at most the pool's `max_min_runtime`."""
+    runtime_estimate: Duration = field(
+        default=0,
+        metadata={
+            "help": "How long it will probably run in all, for forecasts alone; 0: its maximum "
+            "runtime.",
+            "most": 28 * 86_400_000,
+        },
+    )
+    """How long the job will probably run, over all its attempts; 0: not said. It may be less than
+    the request's maximum runtime. No decision and no promise rests on it."""
     retries: int = field(
         default=0,
         metadata={"help": "How often to run again after a failure of its own.", "most": 100},
