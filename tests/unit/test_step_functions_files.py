@@ -1,0 +1,65 @@
+"""The files of docs/step-functions: what AWS would make of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+from statelint.linter import Linter
+
+from tests import cloudformation
+from tests.functional.state_machines import EXAMPLES, VALUES, definition
+
+TEMPLATES = {"training": "template.yaml", "private": "private.yaml"}
+"""The template that deploys each state machine."""
+
+
+def template(name: str) -> dict[str, Any]:
+    text = (EXAMPLES / TEMPLATES[name]).read_text()
+    return dict(yaml.load(text, cloudformation.Loader))
+
+
+def task(name: str, **changes: Any) -> dict[str, Any]:
+    return dict(json.loads(definition(name, **changes))["States"]["Train"])
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_statelint_finds_nothing(name):
+    assert Linter.validate(json.loads(definition(name))) == []
+
+
+def test_statelint_would_find_a_state_that_is_not_there():
+    assert Linter.validate(json.loads(definition("training", Next="Nowhere")))
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_template_fills_in_each_value_and_no_other(name):
+    used = re.findall(r"\$\{(\w+)\}", (EXAMPLES / f"{name}.asl.json").read_text())
+    machine = template(name)["Resources"]["Training"]["Properties"]
+    assert machine["DefinitionUri"] == f"{name}.asl.json"
+    assert set(machine["DefinitionSubstitutions"]) == {*used} <= {*VALUES}
+    assert machine["Type"] == "STANDARD"
+
+
+def test_the_private_one_differs_only_in_the_way_to_the_queue():
+    machines = [json.loads(definition(name)) for name in TEMPLATES]
+    tasks = [machine["States"].pop("Train") for machine in machines]
+    bodies = [tasks[0]["Parameters"].pop("RequestBody"), tasks[1]["Parameters"].pop("Payload")]
+    for one in tasks:
+        del one["Resource"], one["Parameters"]
+        retried = one["Retry"][0].pop("ErrorEquals")
+        assert "States.HeartbeatTimeout" in retried
+    assert machines[0] == machines[1]
+    assert tasks[0] == tasks[1]
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_heartbeats_are_due_after_more_than_two_ticks(name):
+    one = task(name)
+    tick = cloudformation.template()["Resources"]["QueueManager"]["Properties"]["Events"]["Tick"]
+    assert tick["Properties"]["Schedule"] == "rate(1 minute)"
+    assert 2 * 60 < one["HeartbeatSeconds"] < one["TimeoutSeconds"]
