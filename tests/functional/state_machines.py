@@ -1,13 +1,13 @@
-"""Step Functions, as far as docs/step-functions.md needs it: moto's interpreter of the Amazon States
-Language runs the page's own files, and the queue's API is called over HTTP.
+"""Step Functions, as far as docs/step-functions.md needs it: moto's interpreter of the Amazon
+States Language runs the page's own files, and the queue's API is called over HTTP.
 
 Doubles, because moto 5.2.5 cannot play these parts:
 
-`_SignedCall`      `apigateway:invoke.waitForTaskToken`, which fails in moto before anything is sent.
-                   Ours signs with keys of the state machine's role, as AuthType IAM_ROLE does.
-`_Submit`          `lambda:invoke.waitForTaskToken`: runs docs/step-functions/submit/submit.py here.
-`_Task`            both give each try a token of its own, and name an overdue heartbeat, as AWS does.
-`_Client`          a boto3 client that keeps the cause of SendTaskFailure, which moto drops.
+`_SignedCall`  `apigateway:invoke.waitForTaskToken`, which fails in moto before it sends anything.
+               Ours signs with keys of the state machine's role, as AuthType IAM_ROLE does.
+`_Submit`      `lambda:invoke.waitForTaskToken`: runs docs/step-functions/submit/submit.py here.
+`_Task`        both give each try a token of its own, and name an overdue heartbeat, as AWS does.
+`_Client`      a boto3 client that keeps the cause of SendTaskFailure, which moto drops.
 
 The API is the emulator's gateway: it checks each signature, and the caller is the session of the
 role whose keys have signed.

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.pages.blocks import blocks
 from tests.e2e.waiting import until
 from tests.functional.state_machines import SESSION, StepFunctions, definition, step_functions
 
-GIVEN = {"data": "s3://my-bucket/data", "hyperparameters": {"epochs": "3"}}
+(START,) = [block.text for block in blocks("docs/step-functions.md") if "--input" in block.text]
+GIVEN = json.loads(START.partition("--input '")[2].rpartition("'")[0])
+"""As on the page."""
 MACHINES = ("training", "private")
 
 

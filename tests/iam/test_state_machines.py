@@ -1,4 +1,4 @@
-"""The roles in the templates of docs/step-functions.md may submit to one queue, and nothing else."""
+"""What the roles in the templates of docs/step-functions may do: submit to one queue."""
 
 from __future__ import annotations
 

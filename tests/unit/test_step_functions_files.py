@@ -10,9 +10,12 @@ import pytest
 import yaml
 from statelint.linter import Linter
 
+from slotq_core.notices import job_answers
 from tests import cloudformation
+from tests.e2e.pages.blocks import blocks
 from tests.functional.state_machines import EXAMPLES, VALUES, definition
 
+PAGE = [*blocks("docs/step-functions.md")]
 TEMPLATES = {"training": "template.yaml", "private": "private.yaml"}
 """The template that deploys each state machine."""
 
@@ -63,3 +66,26 @@ def test_heartbeats_are_due_after_more_than_two_ticks(name):
     tick = cloudformation.template()["Resources"]["QueueManager"]["Properties"]["Events"]["Tick"]
     assert tick["Properties"]["Schedule"] == "rate(1 minute)"
     assert 2 * 60 < one["HeartbeatSeconds"] < one["TimeoutSeconds"]
+
+
+def test_the_page_shows_what_the_task_catches():
+    (block,) = [json.loads(block.text) for block in PAGE if "ErrorEquals" in block.text]
+    assert block == task("training")["Catch"] == task("private")["Catch"]
+
+
+def test_the_page_has_each_error_of_a_job_and_no_other():
+    text = (EXAMPLES.parent / "step-functions.md").read_text()
+    errors = {*job_answers._BY_CAUSE.values(), *job_answers._BY_STATE.values()}
+    errors |= {job_answers.SUPERSEDED, job_answers.FORGOTTEN}
+    assert {*re.findall(r"SlotQ\.\w+", text)} == errors
+    assert {*re.findall(r"^\| `(SlotQ\.\w+)` \|", text, re.MULTILINE)} == errors
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_page_deploys_with_each_parameter_that_has_no_default(name):
+    (block,) = [block.text for block in PAGE if f"step-functions/{TEMPLATES[name]}" in block.text]
+    given = dict(re.findall(r"(\w+)=(\S+)", block))
+    declared = template(name)["Parameters"]
+    assert {*given} == {key for key, parameter in declared.items() if "Default" not in parameter}
+    for key, value in given.items():
+        assert re.fullmatch(declared[key].get("AllowedPattern", ".+"), value), key
