@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from statelint.linter import Linter
 
 from slotq_core.notices import job_answers
+from slotq_core.operations.callbacks.answering import MOST_A_TICK
 from tests import cloudformation
 from tests.e2e.pages.blocks import blocks
 from tests.functional.state_machines import EXAMPLES, VALUES, definition
@@ -61,11 +63,21 @@ def test_the_private_one_differs_only_in_the_way_to_the_queue():
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_heartbeats_are_due_after_more_than_two_ticks(name):
+def test_heartbeats_come_in_time_for_as_many_jobs_as_the_page_says(name):
     one = task(name)
     tick = cloudformation.template()["Resources"]["QueueManager"]["Properties"]["Events"]["Tick"]
     assert tick["Properties"]["Schedule"] == "rate(1 minute)"
-    assert 2 * 60 < one["HeartbeatSeconds"] < one["TimeoutSeconds"]
+    text = " ".join((EXAMPLES.parent / "step-functions.md").read_text().split())
+    ((by_turns, seconds, jobs, least),) = re.findall(
+        r"shows life to (\d+) jobs, by turns. So (\d+) seconds are enough for ([\d,]+) jobs that "
+        r"state machines wait for. Never give less than (\d+)",
+        text,
+    )
+    assert int(by_turns) == MOST_A_TICK
+    assert one["HeartbeatSeconds"] == int(seconds) < one["TimeoutSeconds"]
+    rounds = math.ceil(int(jobs.replace(",", "")) / MOST_A_TICK)
+    assert 60 * (rounds + 1) < int(seconds)
+    assert int(least) > 2 * 60
 
 
 def test_the_page_shows_what_the_task_catches():
