@@ -6,7 +6,7 @@ sagemaker         the training service
 eventbridge       job state changes as events
 sqs               dead letters
 nodes             what is shipped to nodes: the agent
-receivers         SNS, Slack and webhooks, for notifications
+receivers         SNS, Slack and webhooks, for notifications; state machines and pipelines
 notifiers         how a pass is asked for, now or later
 scripts           what training scripts read and write below their checkpoints
 deployment_settings  settings from environment variables
