@@ -10,7 +10,13 @@ import pytest
 
 from tests.e2e.pages.blocks import blocks
 from tests.e2e.waiting import until
-from tests.functional.state_machines import SESSION, StepFunctions, definition, step_functions
+from tests.functional.state_machines import (
+    SESSION,
+    StepFunctions,
+    definition,
+    step_functions,
+    submit_module,
+)
 
 (START,) = [block.text for block in blocks("docs/step-functions.md") if "--input" in block.text]
 GIVEN = json.loads(START.partition("--input '")[2].rpartition("'")[0])
@@ -134,6 +140,16 @@ def test_a_refusal_ends_the_execution_with_the_queues_words(machine, error, stat
     assert end["error"] == error
     assert "said" in end["cause"]
     assert len(door.bodies) == 1
+
+
+def test_a_queue_that_cannot_be_reached_is_asked_again(states, monkeypatch):
+    monkeypatch.setenv("SLOTQ_ENDPOINT", "http://127.0.0.1:1/prod")
+    submit = submit_module()
+    with pytest.raises(submit.QueueUnavailable):
+        submit.handler({}, None)
+    (retried,) = json.loads(definition("private"))["States"]["Train"]["Retry"]
+    assert submit.QueueUnavailable.__name__ in retried["ErrorEquals"]
+    assert submit.QueueRefused.__name__ not in retried["ErrorEquals"]
 
 
 def test_silence_of_the_queue_submits_the_same_job_again(states, door):

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import urllib.error
-import urllib.request
 from typing import Any
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError
+from botocore.httpsession import URLLib3Session
 from botocore.session import Session
 
 SESSION = Session()
-TIMEOUT = 30
-"""Seconds. API Gateway answers within 29."""
+HTTP = URLLib3Session(timeout=30)  # API Gateway answers within 29 seconds
 
 
 class QueueRefused(Exception):
@@ -29,7 +28,7 @@ class QueueUnavailable(Exception):
 
 
 def handler(event: dict[str, Any], _context: object) -> Any:
-    """The queue's answer to the submission."""
+    """Return the queue's answer. Raises QueueRefused and QueueUnavailable."""
     request = AWSRequest(
         method="POST",
         url=f"{os.environ['SLOTQ_ENDPOINT']}/add-job",
@@ -38,15 +37,13 @@ def handler(event: dict[str, Any], _context: object) -> Any:
     )
     region = os.environ["AWS_REGION"]
     SigV4Auth(SESSION.get_credentials(), "execute-api", region).add_auth(request)
-    signed = urllib.request.Request(  # noqa: S310 - the address is the queue's
-        request.url, request.data, dict(request.headers)
-    )
     try:
-        with urllib.request.urlopen(signed, timeout=TIMEOUT) as answer:  # noqa: S310
-            return json.load(answer)
-    except urllib.error.HTTPError as refused:
-        said = f"{refused.code} {refused.read().decode(errors='replace')}"
-        passing = refused.code == 429 or refused.code >= 500
-        raise (QueueUnavailable if passing else QueueRefused)(said) from None
-    except OSError as error:
+        answer = HTTP.send(request.prepare())
+    except BotoCoreError as error:
         raise QueueUnavailable(str(error)) from None
+    said = f"{answer.status_code} {answer.text}"
+    if answer.status_code == 429 or answer.status_code >= 500:
+        raise QueueUnavailable(said)
+    if answer.status_code >= 400:
+        raise QueueRefused(said)
+    return json.loads(answer.text)
