@@ -6,7 +6,8 @@ Doubles, because moto 5.2.5 cannot play these parts:
 `_SignedCall`  `apigateway:invoke.waitForTaskToken`, which fails in moto before it sends anything.
                Ours signs with keys of the state machine's role, as AuthType IAM_ROLE does.
 `_Submit`      `lambda:invoke.waitForTaskToken`: runs docs/step-functions/submit/submit.py here.
-`_Task`        both give each try a token of its own, and name an overdue heartbeat, as AWS does.
+`_Task`        both give each try a token of its own, take an answer that comes at once, and name an
+               overdue heartbeat, as AWS does.
 `_Client`      a boto3 client that keeps the cause of SendTaskFailure, which moto drops.
 
 The API is the emulator's gateway: it checks each signature, and the caller is the session of the
@@ -22,6 +23,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,7 @@ class StepFunctions:
 
 @contextmanager
 def step_functions(call: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[StepFunctions]:
-    """Step Functions, and an API that `call` answers, one request at a time."""
+    """Step Functions, and an API that `call` answers, in threads."""
     with _served(call) as url, mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
         monkeypatch.setenv("SLOTQ_ENDPOINT", f"{url}/prod")
         monkeypatch.setenv("AWS_REGION", REGION)
@@ -132,9 +134,16 @@ def step_functions(call: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[Step
         monkeypatch.setattr(state_task_service_factory, "StateTaskServiceApiGateway", _SignedCall)
         monkeypatch.setattr(state_task_service_factory, "StateTaskServiceLambda", _Submit)
         yield StepFunctions()
-        for waiting in _backend()._get_executions():
-            for task in waiting.exec_worker.env.callback_pool_manager._pool.values():
-                task.interrupt_all()
+        for execution in _backend()._get_executions():
+            _end(execution)
+
+
+def _end(execution: Any) -> None:
+    """Let an execution's threads end. In moto a stop does not wake a waiting task."""
+    environment = execution.exec_worker.env
+    environment.set_stop(stop_date=datetime.now(UTC), cause="", error="")
+    for waiting in [*environment.callback_pool_manager._pool.values()]:
+        waiting.interrupt_all()
 
 
 def _backend() -> Any:
@@ -150,16 +159,10 @@ def _served(call: Call) -> Iterator[str]:
         session_token=_KEYS.token,
     )
     nobody = EmulatorKeys(access_key="", secret_key="", token="")
-    one = threading.Lock()
-
-    def called(event: dict[str, Any], _timeout: float) -> dict[str, Any]:
-        with one:
-            return call(event)
-
     gateway = Gateway(
         endpoint=Endpoint(url="", keys=nobody),
         find_caller={caller.access_key: caller}.get,
-        call=called,
+        call=lambda event, _timeout: call(event),
     )
 
     def app(environ: Environ, start: Callable[..., Any]) -> list[bytes]:
@@ -168,7 +171,7 @@ def _served(call: Call) -> Iterator[str]:
         return [body]
 
     server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -211,6 +214,12 @@ class _Task(StateTaskServiceCallback):
         state_credentials: Any,
     ) -> None:
         env.stack.append(self.send(normalised_parameters))
+
+    def _wait_for_task_token_heartbeat(self, env: Any, callback: Any, heartbeat: Any) -> Any:
+        """The answer may come before the wait, where moto does not look for it."""
+        return callback.get_outcome() or super()._wait_for_task_token_heartbeat(
+            env, callback, heartbeat
+        )
 
     def _from_error(self, env: Any, ex: Exception) -> FailureEvent:
         match ex:

@@ -153,10 +153,9 @@ def test_a_queue_that_cannot_be_reached_is_asked_again(states, monkeypatch):
 
 
 def test_silence_of_the_queue_submits_the_same_job_again(states, door):
-    """The queue then sends heartbeats for the new token."""
-    execution = started(states, door, "training", HeartbeatSeconds=1)
-    until(lambda: len(door.bodies) == 2, "it does not submit again")
-    first, second = door.bodies
-    assert first["TrainingJobName"] == second["TrainingJobName"]
-    states.client.send_task_success(taskToken=door.token, output="{}")
-    assert ended(states, execution) == {}
+    """The queue then shows life to the new token."""
+    started(states, door, "training", HeartbeatSeconds=1)
+    until(lambda: len(door.bodies) >= 2, "it does not submit again")
+    first, second = (dict(body) for body in door.bodies[:2])
+    assert first.pop("slotq:callback") != second.pop("slotq:callback")
+    assert first == second
