@@ -22,6 +22,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     remote_shell   a shell in a running job, and its ports here
     ui             the queue in the browser
     cost           what a queue costs
+    deployment     a queue from the folder of a release
     document       a queue's configuration as a YAML file
     simulate       the policy on a virtual clock
     local          the whole system on this machine

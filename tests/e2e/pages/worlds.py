@@ -292,6 +292,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/performance.md": {"make bench": "`.ci/run` runs it in short"},
     "docs/permissions.md": {"": POLICY},
     "docs/regions.md": {"SLOTQ_REGION": AWS},
+    "docs/release.md": {
+        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines"
+    },
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"
     },
