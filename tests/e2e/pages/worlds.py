@@ -205,6 +205,7 @@ SDK = (
 )
 MIGRATION = "tests/unit/client/test_migration_pages.py runs it against a served queue"
 ANOTHER = "another way to submit what the page has just submitted, under the same name"
+STATES = "tests/functional/test_step_functions.py starts, stops and ends such executions"
 FRAGMENT = "a part of a file: tests/unit/test_docs.py loads it"
 
 ELSEWHERE: dict[str, dict[str, str]] = {
@@ -305,6 +306,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/simulate.md": {
         '"metrics"': "a picture of the document's form; tests/unit/simulate",
         "do not hold": "a scenario that fails; tests/unit/simulate",
+    },
+    "docs/step-functions.md": {
+        "aws stepfunctions": f"{AWS}; {STATES}",
+        "sam deploy": f"{AWS}; tests/unit/test_step_functions_files.py knows its parameters",
+        '"ended_at"': STATES,
+        '"ErrorEquals"': "a part of a file: tests/unit/test_step_functions_files.py",
     },
     "docs/suspendable.md": {
         "import": "a script: tests/functional/training/test_page.py suspends and resumes each",
