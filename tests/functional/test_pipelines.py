@@ -1,0 +1,309 @@
+"""Callback steps of SageMaker Pipelines: their messages become jobs of the queue.
+
+Pipelines itself is a double (pipelines_double.py)."""
+
+import json
+from typing import Any
+
+import pytest
+
+import app
+from slotq_core.api.pipeline_steps import MOST_TRIES
+from tests.functional.account import Account, forget, sample
+from tests.functional.pipelines_double import (
+    EXECUTION,
+    QUEUE_ARN,
+    SUBMITTER,
+    TOKEN,
+    PipelinesDouble,
+    SubmittersDouble,
+    delivered,
+    message,
+)
+
+REQUEST: dict[str, Any] = {
+    key: value
+    for key, value in json.loads(sample("add-job")["body"]).items()
+    if key != "TrainingJobName"
+}
+DONE: dict[str, list[Any]] = {"batchItemFailures": []}
+AGAIN = {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+
+
+@pytest.fixture
+def ssm() -> SubmittersDouble:
+    return SubmittersDouble()
+
+
+@pytest.fixture
+def pipelines() -> PipelinesDouble:
+    return PipelinesDouble(TOKEN)
+
+
+@pytest.fixture
+def steps(
+    account: Account,
+    pipelines: PipelinesDouble,
+    ssm: SubmittersDouble,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    """Deliver messages to the function that takes them."""
+    account.send("tick")  # takes the pools of the settings in
+
+    def client(service: str) -> Any:
+        own = {"ssm": ssm, "sagemaker": pipelines}
+        return own[service] if service in own else account.client(service)
+
+    def send(*bodies: Any, **how: Any) -> dict[str, Any]:
+        with monkeypatch.context() as patch:
+            patch.setenv("SLOTQ_SERVES", "pipelines")
+            patch.setenv("SLOTQ_SUBMITTERS", "/slotq/slotq/pipelines/")
+            forget()
+            app.submitters.cache_clear()
+            patch.setattr(app, "client", client)
+            answer = account.send(delivered(*bodies, **how))
+        forget()
+        return answer
+
+    return send
+
+
+def the_job(account: Account) -> dict[str, Any]:
+    (job,) = account.call("list-jobs")[1]["jobs"]
+    return account.job(job["name"])
+
+
+def test_a_message_becomes_a_job_of_the_role_behind_its_queue(account: Account, steps):
+    assert steps(message(REQUEST)) == DONE
+    job = the_job(account)
+    assert job["submitter"] == SUBMITTER
+    assert job["state"] == "pending"
+    assert job["name"].startswith("weekly-abcdefghijkl-")
+    account.settle()
+    assert account.state(job["name"]) == "running"
+
+
+def test_the_name_of_a_job_does_not_show_the_token(account: Account, steps):
+    steps(message(REQUEST))
+    assert TOKEN not in json.dumps(the_job(account))
+
+
+def test_nothing_in_a_message_says_who_submits(account: Account, steps):
+    """A member of the message, or of its arguments, that looks like an identity is no identity."""
+    others = {"submitter": "arn:aws:sts::123456789012:assumed-role/Admin/eve"}
+    signed = {"requestContext": {"identity": {"userArn": others["submitter"]}}}
+    body = {**message(REQUEST), **others, **signed}
+    body["arguments"] |= others
+    assert steps(body) == DONE
+    assert the_job(account)["submitter"] == SUBMITTER
+
+
+def test_values_of_pipeline_variables_are_put_in(account: Account, steps):
+    request = {
+        **REQUEST,
+        "ResourceConfig": {
+            **REQUEST["ResourceConfig"],
+            "InstanceCount": {"slotq:argument": "v1", "kind": "integer"},
+        },
+        "HyperParameters": {"epochs": {"slotq:argument": "v2"}},
+    }
+    sent = message(request)
+    sent["arguments"] |= {"v1": "2", "v2": '", "RoleArn": "arn:aws:iam::1:role/x'}
+    assert steps(sent) == DONE
+    account.settle()
+    name = the_job(account)["name"]
+    found = account.plane.handle("DescribeTrainingJob", {"TrainingJobName": name})
+    assert found["ResourceConfig"]["InstanceCount"] == 2
+    assert found["HyperParameters"] == {"epochs": '", "RoleArn": "arn:aws:iam::1:role/x'}
+    assert found["RoleArn"] == REQUEST["RoleArn"]
+
+
+def test_a_message_that_comes_twice_is_one_submission(account: Account, pipelines, steps):
+    sent = message(REQUEST)
+    assert steps(sent) == steps(sent) == steps(sent, sent) == DONE
+    assert the_job(account)["state"] == "pending"
+    assert (pipelines.failed, pipelines.waiting) == ({}, {TOKEN})
+
+
+def test_a_step_that_is_retried_is_another_submission(account: Account, steps):
+    assert steps(message(REQUEST), message(REQUEST, token="Zz3dE5gH7j")) == DONE
+    assert len(account.call("list-jobs")[1]["jobs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"RoleArn": "arn:aws:iam::123456789012:role/another"}, "another"),
+        ({"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 9}}, "9"),
+        ({"ResourceConfig": None}, "ResourceConfig"),
+        ({"Tags": [{"Key": "priority", "Value": "soon"}]}, "priority"),
+        ({"HyperParameters": {"epochs": {"slotq:argument": "v7"}}}, "'v7' has no value"),
+        (
+            {
+                "HyperParameters": {"epochs": {"slotq:argument": "status", "kind": "integer"}},
+            },
+            "must be of type integer, not 'open'",
+        ),
+    ],
+)
+def test_a_refused_submission_fails_the_step_with_the_reason(
+    account: Account, pipelines, steps, monkeypatch, changes, reason
+):
+    monkeypatch.setenv("SLOTQ_EXECUTION_ROLES", REQUEST["RoleArn"])
+    sent = message({**REQUEST, **changes})
+    sent["arguments"]["status"] = "open"
+    assert steps(sent) == DONE
+    assert reason in pipelines.failed[TOKEN]
+    assert account.call("list-jobs")[1]["jobs"] == []
+
+
+def test_a_long_reason_is_cut(pipelines, steps):
+    request = {**REQUEST, "Tags": [{"Key": "priority", "Value": "x" * 250}] * 3}
+    assert steps(message(request)) == DONE
+    assert 100 < len(pipelines.failed[TOKEN]) <= 256
+
+
+@pytest.mark.parametrize("arguments", [{}, {"request": 7}, {"request": "{"}, {"request": "[]"}, 7])
+def test_arguments_without_a_request_fail_the_step(pipelines, steps, arguments):
+    assert steps(message(arguments=arguments)) == DONE
+    assert "'request'" in pipelines.failed[TOKEN]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "not JSON",
+        "[]",
+        "[" * 100_000,
+        message(REQUEST, token=None),
+        message(REQUEST, token="a/b"),
+        message(REQUEST, pipelineExecutionArn=None),
+        message(REQUEST, pipelineExecutionArn="arn:aws:sagemaker:x:1:pipeline/../execution/y"),
+    ],
+    ids=lambda body: str(body)[:60],
+)
+def test_a_message_of_no_step_is_put_away_and_not_repeated(
+    account: Account, pipelines, steps, output, body
+):
+    """The other messages of the batch are taken."""
+    assert steps(body, message(REQUEST)) == DONE
+    assert the_job(account)["state"] == "pending"
+    (letter,) = account.letters.read
+    assert letter["subject"] == "message-0"
+    assert pipelines.failed == {}
+    assert TOKEN not in json.dumps(letter) + output()
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        "arn:aws:sqs:us-east-1:123456789012:slotq-pipelines-other",
+        "arn:aws:sqs:us-east-1:123456789012:slotq-pipelines-vision/../x",
+        "arn:aws:sns:us-east-1:123456789012:slotq-pipelines-vision",
+        "",
+    ],
+)
+def test_a_queue_that_was_set_up_for_no_role_submits_nothing(account: Account, steps, queue):
+    assert steps(message(REQUEST), queue=queue) == DONE
+    assert account.call("list-jobs")[1]["jobs"] == []
+    assert len(account.letters.read) == 1
+
+
+@pytest.mark.parametrize(
+    "role", ["", "arn:aws:iam::210987654321:role/Other", "arn:aws:iam::123456789012:user/eve", "*"]
+)
+def test_a_parameter_that_names_no_role_of_the_account_submits_nothing(
+    account: Account, ssm, steps, role
+):
+    ssm.parameters = dict.fromkeys(ssm.parameters, role)
+    assert steps(message(REQUEST)) == DONE
+    assert account.call("list-jobs")[1]["jobs"] == []
+    assert len(account.letters.read) == 1
+
+
+def test_while_ssm_does_not_answer_the_message_comes_again(account: Account, ssm, steps):
+    ssm.refuses = "ThrottlingException"
+    assert steps(message(REQUEST)) == AGAIN
+    assert account.letters.read == []
+
+
+def test_the_role_of_a_queue_is_read_once(ssm, steps):
+    assert steps(message(REQUEST), message(REQUEST)) == DONE
+    assert ssm.reads == ["/slotq/slotq/pipelines/slotq-pipelines-vision"]
+
+
+def test_while_the_caller_has_too_many_jobs_the_message_comes_again(
+    account: Account, pipelines, steps
+):
+    limits = {**sample("set-limits"), "body": json.dumps({"waiting": 1})}
+    assert account.call(limits)[0] == 200
+    assert steps(message(REQUEST)) == DONE
+    other = message(REQUEST, token="Zz3dE5gH7j")
+    pipelines.waiting.add("Zz3dE5gH7j")
+    assert steps(other) == AGAIN
+    assert pipelines.failed == {}
+    assert steps(other, tries=MOST_TRIES) == DONE
+    assert "1 waiting" in pipelines.failed["Zz3dE5gH7j"] or pipelines.failed["Zz3dE5gH7j"]
+
+
+def test_a_failure_that_pipelines_does_not_take_comes_again(pipelines, steps, output):
+    pipelines.refuses = "ThrottlingException"
+    assert steps(message(arguments={})) == AGAIN
+    assert TOKEN not in output()
+
+
+def test_a_step_that_no_longer_waits_is_left_alone(pipelines, steps):
+    pipelines.waiting.clear()
+    assert steps(message(arguments={})) == DONE
+
+
+def test_a_stopped_execution_cancels_the_job(account: Account, steps):
+    steps(message(REQUEST))
+    account.settle()
+    name = the_job(account)["name"]
+    assert account.state(name) == "running"
+    assert steps(message(status="Stopping", arguments=None)) == DONE
+    account.settle()
+    assert account.state(name) in {"stopping", "cancelled"}
+
+
+def test_a_stop_that_comes_before_its_submission_fails_the_step(
+    account: Account, pipelines, steps
+):
+    stop = {"token": TOKEN, "pipelineExecutionArn": EXECUTION, "Status": "Stopping"}
+    assert steps(stop) == DONE
+    assert "before its job was submitted" in pipelines.failed[TOKEN]
+
+
+def test_a_job_that_shall_go_on_is_left_and_its_step_answered(account: Account, pipelines, steps):
+    sent = message(REQUEST)
+    sent["arguments"]["when_abandoned"] = "continue"
+    steps(sent)
+    account.settle()
+    assert steps({**sent, "status": "Stopping"}) == DONE
+    assert the_job(account)["state"] == "running"
+    assert "goes on" in pipelines.failed[TOKEN]
+
+
+def test_another_roles_queue_cannot_stop_the_job(account: Account, ssm, pipelines, steps):
+    """With projects a role changes its own jobs alone; the message of another role is refused."""
+    other = QUEUE_ARN.replace("vision", "other")
+    ssm.parameters["/slotq/slotq/pipelines/slotq-pipelines-other"] = (
+        "arn:aws:iam::123456789012:role/Other"
+    )
+    from tests.functional.sharing import share
+
+    share()
+    steps(message(REQUEST))
+    assert steps(message(status="Stopping"), queue=other) == DONE
+    states = {job["state"] for job in account.call("list-jobs")[1]["jobs"]}
+    assert "cancelled" not in states
+
+
+def test_the_function_takes_nothing_but_messages(account: Account, monkeypatch):
+    monkeypatch.setenv("SLOTQ_SERVES", "pipelines")
+    forget()
+    for event in ("add-job", "list-jobs", "tick", "pass", "training-in-progress"):
+        with pytest.raises(app.Failed, match="NotUnderstood"):
+            account.send(event)
+
