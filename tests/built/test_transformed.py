@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import JOB
-from slotq_core.adapters.dynamodb.notices import VIEW
+from slotq_core.adapters.dynamodb.outbox.notices import VIEW
 from slotq_core.operations.notices import LEASE
 from slotq_core.ports.surroundings import LONGEST_DELAY
 from tests import cloudformation

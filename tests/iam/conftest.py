@@ -20,7 +20,7 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.adapters.dynamodb.notices import SOURCE
+from slotq_core.adapters.dynamodb.outbox.notices import SOURCE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.model.demand import Demand

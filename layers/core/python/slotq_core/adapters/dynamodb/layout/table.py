@@ -145,6 +145,7 @@ from typing import Any
 from slotq_core.model.jobs import Job
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import line_of
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.storage.order_keys import order_key
 from slotq_core.timestamps import iso
 
@@ -184,6 +185,7 @@ SCHEDULER = "SCHEDULER"
 SEEN = "SEEN"
 PENDING = "NOTICE#PENDING"
 DIGESTS = "NOTICE#DIGESTS"
+CALLBACKS = "CALLBACKS"
 POISON = "POISON"
 
 EXPIRES_AT = "expiresAt"
@@ -362,6 +364,11 @@ def digest_key(day: str, notification: str) -> Key:
 
 def made_key(message: str) -> Key:
     return f"NOTICE#{message}", "TOLD"
+
+
+def callback_key(kept: KeptCallback) -> Key:
+    """The key of a job's callback, or of one that a newer token has replaced: `#` is in no name."""
+    return CALLBACKS, f"{kept.job}#{kept.token_id}" if kept.superseded else kept.job
 
 
 def health_key(pool: str) -> Key:
