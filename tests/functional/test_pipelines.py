@@ -267,9 +267,7 @@ def test_a_stopped_execution_cancels_the_job(account: Account, steps):
     assert account.state(name) in {"stopping", "cancelled"}
 
 
-def test_a_stop_that_comes_before_its_submission_fails_the_step(
-    account: Account, pipelines, steps
-):
+def test_a_stop_that_comes_before_its_submission_fails_the_step(account: Account, pipelines, steps):
     stop = {"token": TOKEN, "pipelineExecutionArn": EXECUTION, "Status": "Stopping"}
     assert steps(stop) == DONE
     assert "before its job was submitted" in pipelines.failed[TOKEN]
@@ -306,4 +304,3 @@ def test_the_function_takes_nothing_but_messages(account: Account, monkeypatch):
     for event in ("add-job", "list-jobs", "tick", "pass", "training-in-progress"):
         with pytest.raises(app.Failed, match="NotUnderstood"):
             account.send(event)
-

@@ -7,7 +7,8 @@ runs past the queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -77,13 +78,24 @@ class LocalQueueStep(TrainingStep):  # type: ignore[misc]
     def arguments(self) -> dict[str, Any]:
         """The request, and who submits it: for `LocalClient` alone."""
         if VERSION == 2:
-            request = super().arguments
+            with _no_local_mode(self._estimator.sagemaker_session):
+                request = super().arguments
         else:
             request = self._estimator._create_training_job_args(  # noqa: SLF001 - it has no public name
                 input_data_config=self._fit_inputs, boto3=True
             )
             request.pop("TrainingJobName", None)
         return {_REQUEST: request, _STEP: self.through_queue}
+
+
+@contextmanager
+def _no_local_mode(session: Any) -> Iterator[None]:
+    """The job runs in the queue, so what local mode refuses (checkpoints, spot) stays possible."""
+    session.local_mode = False
+    try:
+        yield
+    finally:
+        session.local_mode = True
 
 
 class ThroughQueue:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slotq_core import names
 from slotq_core.errors import InvalidRequest, NotUnderstood
 from slotq_core.wire import strict_json
 
@@ -31,7 +32,8 @@ that an SQS message may have."""
 MOST_REASON = 256
 """The most characters of a step's failure reason."""
 
-CALLBACK, TOKEN = "slotq:callback", "pipeline_token"
+_CALLBACKS_TOKEN = "pipeline_token"
+"""The key of the token in the submission's callback."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]{10}")
 _EXECUTION = re.compile(
@@ -77,10 +79,10 @@ class StepMessage:
         if not isinstance(request, dict):
             raise InvalidRequest(f"the argument '{REQUEST}' is no JSON object", field=REQUEST)
         filled = _filled(request, self.arguments)
-        callback = {TOKEN: self.token}
+        callback = {_CALLBACKS_TOKEN: self.token}
         if self.arguments.get(ABANDONED) is not None:
             callback[ABANDONED] = self.arguments[ABANDONED]
-        return json.dumps({**filled, "TrainingJobName": self.job, CALLBACK: callback})
+        return json.dumps({**filled, "TrainingJobName": self.job, names.CALLBACK: callback})
 
 
 def read_message(text: str) -> StepMessage:
