@@ -34,6 +34,7 @@ from slotq_core import __version__
 from slotq_core.adapters import eventbridge
 from slotq_core.adapters.deployment_settings import (
     SystemClock,
+    callback_kinds_from_environment,
     history_from_environment,
     limits_from_environment,
     notification_mode_from_environment,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from slotq_core.adapters.submitters import QueueSubmitters
     from slotq_core.api.pipeline_steps import PipelineSteps
     from slotq_core.api.routes import Routes
+    from slotq_core.ports.callbacks import Answers
     from slotq_core.ports.nodes import NodeDocuments
 
 gc.freeze()
@@ -444,7 +446,17 @@ def new_manager() -> QueueManager:
         scripts=S3Scripts(clock=clock, make_client=lambda: client("s3"), at_once=in_parallel()),
         at_once=in_parallel(),
         documents=node_documents(),
+        callback_kinds=callback_kinds_from_environment(),
+        answers=answers,
     )
+
+
+def answers() -> Answers:
+    """Return what tells of jobs' ends. Its clients exist before several threads need them."""
+    from slotq_core.adapters.receivers.callbacks import SERVICES, AwsAnswers
+
+    kinds = callback_kinds_from_environment()
+    return AwsAnswers({kind: client(SERVICES[kind]) for kind in kinds})
 
 
 def node_documents() -> NodeDocuments | None:
@@ -521,12 +533,13 @@ def client(service: str) -> Any:
 
 def client_config(service: str) -> Config:
     """Return short timeouts and a connection for each read in flight. The clients for `events`,
-    whose calls may be lost, and for `s3`, where the next read is soon, try once.
+    whose calls may be lost, and for `s3` and callbacks, where the next try is soon, try once.
 
     The user agent is passed as a whole: botocore would compose its own twice for each call, which
     is a sixth of a small call's CPU time.
     """
-    tries = {"total_max_attempts": 1} if service in {"events", "s3"} else {}
+    once = service in {"events", "s3", "sagemaker", "stepfunctions"}
+    tries = {"total_max_attempts": 1} if once else {}
     connect, read = (1, 2) if service == "s3" else (2, 5)
     return Config(
         connect_timeout=connect,

@@ -64,6 +64,8 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "DescribeTrainingPlan",
             "ListTags",
             "ListTrainingJobs",
+            "SendPipelineExecutionStepFailure",
+            "SendPipelineExecutionStepSuccess",
             "StopTrainingJob",
             "UpdateTrainingJob",
         }
@@ -72,6 +74,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     "sns": frozenset({"Publish"}),
     "sqs": frozenset({"SendMessage"}),
     "ssm": frozenset({"GetParameter"}),
+    "stepfunctions": frozenset({"SendTaskFailure", "SendTaskHeartbeat", "SendTaskSuccess"}),
 }
 """The operations that the queue calls, by service. The layer's clients know no others."""
 
@@ -114,7 +117,7 @@ class TypedDict(dict):
         pass
 """
 
-NAMES = frozenset({*KEPT, "api.sagemaker"})
+NAMES = frozenset({*KEPT, "api.sagemaker", "states"})
 """The services' names in endpoints.json."""
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout import table
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.errors import NotUnderstood
+from slotq_core.errors import InvalidRequest, NotUnderstood
 from slotq_core.model.jobs import Job
 from slotq_core.model.notices import Callback, CallbackKind, WhenAbandoned
 from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import StoredAlready
+from slotq_core.storage.callbacks import MOST_TOKENS
 from tests.contract.by_hand import Table
 from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import measured
@@ -69,6 +70,17 @@ def test_the_newest_token_wins_and_the_old_one_stays_to_be_told(store: Store) ->
     assert there(store)[0] == ("job1", "third", False)
     assert sorted(there(store)[1:]) == [("job1", "first", True), ("job1", "second", True)]
     assert not store.callbacks.attach(job, task("first"))
+
+
+def test_a_job_has_a_bounded_number_of_tokens(store: Store) -> None:
+    a_queue(store)
+    job = submitted(store, "job1", "token0")
+    for number in range(1, MOST_TOKENS):
+        assert store.callbacks.attach(job, task(f"token{number}"))
+    with pytest.raises(InvalidRequest, match="has had 50 tokens"):
+        store.callbacks.attach(job, task("one-more"))
+    assert not store.callbacks.attach(job, task("token0"))
+    assert len(there(store)) == MOST_TOKENS
 
 
 def test_a_callback_can_be_attached_later(store: Store) -> None:

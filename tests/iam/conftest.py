@@ -99,6 +99,7 @@ def life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Recorders:
     """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
+    monkeypatch.setenv("SLOTQ_CALLBACKS", "task,pipeline")
     monkeypatch.setenv("SLOTQ_LIMITS", "waiting=4,submissions=60,waiting_in_all=10,lines=9")
     resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
     _release(account, resources)
@@ -140,6 +141,7 @@ def life(
     more = {**sample("set-pool"), "path": "/pools/more"}
     assert account.call(more)[0] == 200
     _buy_plan(account)
+    _wait_for_ends(account)
     removed = {**sample("remove-pool"), "path": "/pools/more"}
     assert account.call(removed)[0] == 200
     assert account.call("set-project")[0] == 200
@@ -167,6 +169,26 @@ def _buy_plan(account: Account) -> None:  # noqa: F811
     account.send("tick")
     account.call("examine")
     assert account.call({**sample("remove-pool"), "path": "/pools/winter"})[0] == 200
+
+
+def _wait_for_ends(account: Account) -> None:  # noqa: F811
+    """Let two state machines and two pipelines wait for jobs that complete and that do not."""
+    kinds = {"task": "task_token", "step": "pipeline_token"}
+    for kind, token in kinds.items():
+        for end in ("done", "gone"):
+            name, callback = f"{kind}-{end}", {token: f"token{end}1"[:10].ljust(10, "0")}
+            body = {"TrainingJobName": name, "slotq:callback": callback}
+            assert account.call(add_job(**body))[0] == 202
+            account.settle()
+            account.send("tick")
+            if end == "done":
+                account.completes(name)
+            else:
+                account.call({**sample("cancel-job"), "path": f"/jobs/{name}"})
+                account.settle()
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    account.send("tick")
 
 
 def _release(account: Account, resources: Any) -> None:  # noqa: F811

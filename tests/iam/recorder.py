@@ -24,6 +24,8 @@ KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
 PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/june"
 VOLUMES = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000001"
 """A user's key for the output of training jobs."""
+PIPELINE = f"arn:aws:sagemaker:{OWN}:pipeline/train/execution/*"
+"""The executions of a pipeline that waits for jobs."""
 THROUGH_DYNAMODB = {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"}
 
 
@@ -101,9 +103,16 @@ def _parts(operation: str, request: Mapping[str, Any]) -> Iterator[tuple[str, Ma
         yield operation, request
 
 
+def _states(operation: str, _: Mapping[str, Any], __: Plane) -> Iterator[Call]:
+    assert operation in {"SendTaskFailure", "SendTaskHeartbeat", "SendTaskSuccess"}
+    yield call(f"states:{operation}", "*")
+
+
 def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iterator[Call]:
     action = f"sagemaker:{operation}"
-    if operation == "ListTrainingJobs":
+    if operation.startswith("SendPipelineExecutionStep"):
+        yield call(action, PIPELINE.replace("*", request["CallbackToken"].lower()))
+    elif operation == "ListTrainingJobs":
         yield call(action, "*")
     elif operation == "ListTags":
         yield call(action, request["ResourceArn"])
@@ -176,6 +185,7 @@ _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] 
     "sqs": _sqs,
     "lambda": _lambda,
     "events": _events,
+    "stepfunctions": _states,
     "s3": _s3,
     "sns": _sns,
     "ssm": _ssm,

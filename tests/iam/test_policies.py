@@ -32,6 +32,7 @@ from tests.iam.recorder import (
     KEY,
     NOTIFIER,
     OWN,
+    PIPELINE,
     PLAN,
     THROUGH_DYNAMODB,
     VOLUMES,
@@ -52,11 +53,15 @@ PARAMETERS = {
     "Notifications": "true",
     "NotificationTopicArns": TOPIC,
     "Nodes": "true",
+    "TaskCallbacks": "true",
+    "CallbackPipelineArns": PIPELINE,
 }
 MANAGER, DOOR, VIEWS = "QueueManagerRole", "DoorRole", "ViewsRole"
 TELLER = "NotifierRole"
 ROLES = (MANAGER, DOOR, VIEWS, TELLER)
 WIDE = {
+    "AnswerTasksOfStateMachines": "Step Functions' actions know no narrower resource",
+    "AnswerStepsOfPipelines": "SageMaker names the executions of the pipelines",
     "FindTrainingJobs": "ListTrainingJobs knows no narrower resource",
     "WriteTraces": "X-Ray's actions know no narrower resource",
     "StartTrainingJobs": "users name their jobs; the tag tells the queue's",

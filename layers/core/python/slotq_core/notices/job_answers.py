@@ -95,7 +95,7 @@ def forgotten(job: str) -> JobAnswer:
 def task_output(answer: JobAnswer) -> str:
     """Return the output of a task that succeeds, as JSON."""
     metrics = dict(sorted(answer.metrics.items()))
-    while len(text := json.dumps({**answer.facts, "metrics": metrics})) > MAX_OUTPUT:
+    while len(text := json.dumps({**answer.facts, "metrics": metrics})) > MAX_OUTPUT and metrics:
         metrics.popitem()
     return text
 
@@ -103,7 +103,7 @@ def task_output(answer: JobAnswer) -> str:
 def task_failure(answer: JobAnswer) -> tuple[str, str]:
     """Return the error of a task that fails, and its cause as JSON, as `.sync` tasks have it."""
     reason = answer.reason
-    while len(text := json.dumps({**answer.facts, "reason": reason})) > MAX_CAUSE:
+    while len(text := json.dumps({**answer.facts, "reason": reason})) > MAX_CAUSE and reason:
         reason = reason[: len(reason) * 3 // 4]
     return answer.error[:MAX_ERROR], text
 

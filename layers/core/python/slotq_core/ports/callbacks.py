@@ -50,7 +50,8 @@ class Callbacks(Protocol):
         """Keep who waits for the end of a stored job, in place of whoever waited before: that one
         is kept as superseded. Returns whether anything has changed. A token that was replaced
         before changes nothing: a repeated older submission does not take the place back. Raises
-        NotUnderstood if what is kept cannot be read."""
+        NotUnderstood if what is kept cannot be read, and InvalidRequest if the job has had too
+        many tokens."""
 
     def some(self, *, limit: int) -> Sequence[KeptCallback]:
         """Return at most `limit` of them, by turns: each call goes on behind the one before, and

@@ -34,7 +34,7 @@ from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import TrainingService
 
-MOST_A_TICK = 200
+MOST_A_TICK = 1000
 """How many callbacks one tick looks at, with one call each."""
 
 _TOGETHER = 20
