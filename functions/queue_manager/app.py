@@ -397,13 +397,12 @@ def routes() -> Routes:
 
 def steps(context: Any) -> PipelineSteps:
     """Return what takes callback steps, in this invocation."""
-    from slotq_core.adapters.sagemaker.failed_steps import fail_step
     from slotq_core.api.pipeline_steps import PipelineSteps
 
     return PipelineSteps(
         lambda request: routes().answer(request, context),
         submitter_of=submitters().of,
-        fail=lambda token, reason: fail_step(client("sagemaker"), token, reason),
+        answers=answers,
     )
 
 

@@ -57,10 +57,10 @@ def session(aws):
 
 
 def trains(
-    session: Any, aws: Any, script: Any, place: Any, entry: str = "train.py", steps: Any = 20
+    session: Any, script: Any, place: Any, *, entry: str = "train.py", steps: Any = 20
 ) -> Any:
     """An estimator, or a trainer, whose model goes to this place."""
-    checkpoints = f"s3://{aws.bucket}/pipeline/checkpoints"
+    checkpoints = f"s3://{session.default_bucket()}/pipeline/checkpoints"
     hyperparameters = {"steps": steps, "step-seconds": 0.1}
     if VERSION == 2:
         return Estimator(
@@ -101,7 +101,7 @@ def run(session: Any, *steps: Any, **values: str) -> Any:
 def test_a_local_pipeline_trains_through_the_queue_and_its_model_goes_on(aws, script, session):
     """Evicted for a more urgent job, and resumed, as any job."""
     place = Join(on="/", values=["s3:/", ParameterString("Bucket"), "models"])
-    step = QueueStep("train", trains(session, aws, script, place, "waits.py"), priority=1)
+    step = QueueStep("train", trains(session, script, place, entry="waits.py"), priority=1)
     after = FailStep("tells", error_message=Join(on="", values=["model ", step.outputs["model"]]))
     executions: list[Any] = []
     join = in_background(lambda: executions.append(run(session, step, after, Bucket=aws.bucket)))
@@ -131,7 +131,7 @@ def test_a_local_pipeline_trains_through_the_queue_and_its_model_goes_on(aws, sc
 
 def test_a_failed_job_fails_the_step_with_its_reason(aws, script, session):
     place = f"s3://{aws.bucket}/models"
-    step = QueueStep("broken", trains(session, aws, script, place, steps="none"))
+    step = QueueStep("broken", trains(session, script, place, steps="none"))
     execution = run(session, step)
     assert execution.status == "Failed"
     assert "is failed: " in execution.failure_reason
@@ -139,7 +139,7 @@ def test_a_failed_job_fails_the_step_with_its_reason(aws, script, session):
 
 def test_in_another_local_session_no_job_runs_past_the_queue(aws, script, session):
     other = LocalPipelineSession(boto3.Session(), default_bucket=aws.bucket)
-    step = QueueStep("past", trains(session, aws, script, f"s3://{aws.bucket}/models"))
+    step = QueueStep("past", trains(session, script, f"s3://{aws.bucket}/models"))
     execution = run(other, step)
     assert execution.status == "Failed"
     assert "TypeError" in execution.failure_reason

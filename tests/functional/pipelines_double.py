@@ -1,6 +1,6 @@
-"""A double of the Pipelines API: steps that wait by token. moto has neither of its two operations.
+"""What Pipelines sends for callback steps, and a double of SSM.
 
-It answers as SageMaker's documentation says: a token ends its step once, later calls conflict.
+The double of the Pipelines API that takes the answers is `account.FakeWaits`.
 """
 
 import json
@@ -14,42 +14,6 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/teams/VisionPipelines"
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/VisionPipelines/pipelines"
 EXECUTION = "arn:aws:sagemaker:us-east-1:123456789012:pipeline/weekly/execution/abcdefghijkl"
 TOKEN = "aB3dE5gH7j"
-
-
-class PipelinesDouble:
-    """Callback steps that wait, by token."""
-
-    def __init__(self, *tokens: str) -> None:
-        self.waiting = {*tokens}
-        self.succeeded: dict[str, dict[str, str]] = {}
-        """Output parameters by token."""
-        self.failed: dict[str, str] = {}
-        """Reasons by token."""
-        self.refuses: str = ""
-        """The code of an error that each call gets."""
-
-    def send_pipeline_execution_step_failure(self, **request: Any) -> dict[str, Any]:
-        self._end("SendPipelineExecutionStepFailure", request)
-        assert len(request["FailureReason"]) <= 256
-        self.failed[request["CallbackToken"]] = request["FailureReason"]
-        return {"PipelineExecutionArn": EXECUTION}
-
-    def send_pipeline_execution_step_success(self, **request: Any) -> dict[str, Any]:
-        self._end("SendPipelineExecutionStepSuccess", request)
-        outputs = {each["Name"]: each["Value"] for each in request["OutputParameters"]}
-        assert len(outputs) <= 50
-        assert all(len(value) <= 1024 for value in outputs.values())
-        self.succeeded[request["CallbackToken"]] = outputs
-        return {"PipelineExecutionArn": EXECUTION}
-
-    def _end(self, operation: str, request: dict[str, Any]) -> None:
-        if self.refuses:
-            raise ClientError({"Error": {"Code": self.refuses, "Message": "no"}}, operation)
-        if request["CallbackToken"] not in self.waiting:
-            raise ClientError(
-                {"Error": {"Code": "ConflictException", "Message": "no longer waits"}}, operation
-            )
-        self.waiting.remove(request["CallbackToken"])
 
 
 class SubmittersDouble:

@@ -1,6 +1,6 @@
 """Callback steps of SageMaker Pipelines: their messages become jobs of the queue.
 
-Pipelines itself is a double (pipelines_double.py)."""
+The Pipelines API is a double (`account.FakeWaits`), because moto has none of its callbacks."""
 
 import json
 from typing import Any
@@ -9,17 +9,17 @@ import pytest
 
 import app
 from slotq_core.api.pipeline_steps import MOST_TRIES
-from tests.functional.account import Account, forget, sample
+from tests.functional.account import HOUR, Account, forget, sample
 from tests.functional.pipelines_double import (
     EXECUTION,
     QUEUE_ARN,
     SUBMITTER,
     TOKEN,
-    PipelinesDouble,
     SubmittersDouble,
     delivered,
     message,
 )
+from tests.functional.sharing import share
 
 REQUEST: dict[str, Any] = {
     key: value
@@ -35,24 +35,50 @@ def ssm() -> SubmittersDouble:
     return SubmittersDouble()
 
 
+class Failures:
+    """What the double of Pipelines has heard."""
+
+    def __init__(self, account: Account) -> None:
+        self._waits = account.waits
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Reasons by token."""
+        operation = "send_pipeline_execution_step_failure"
+        told = [request for called, request in self._waits.calls if called == operation]
+        assert all(len(request["FailureReason"]) <= 256 for request in told)
+        return {request["CallbackToken"]: request["FailureReason"] for request in told}
+
+    @property
+    def succeeded(self) -> dict[str, dict[str, str]]:
+        """Outputs by token."""
+        operation = "send_pipeline_execution_step_success"
+        return {
+            request["CallbackToken"]: {
+                it["Name"]: it["Value"] for it in request["OutputParameters"]
+            }
+            for called, request in self._waits.calls
+            if called == operation
+        }
+
+
 @pytest.fixture
-def pipelines() -> PipelinesDouble:
-    return PipelinesDouble(TOKEN)
+def pipelines(account: Account) -> Failures:
+    return Failures(account)
 
 
 @pytest.fixture
 def steps(
     account: Account,
-    pipelines: PipelinesDouble,
     ssm: SubmittersDouble,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     """Deliver messages to the function that takes them."""
+    monkeypatch.setenv("SLOTQ_CALLBACKS", "pipeline")
     account.send("tick")  # takes the pools of the settings in
 
     def client(service: str) -> Any:
-        own = {"ssm": ssm, "sagemaker": pipelines}
-        return own[service] if service in own else account.client(service)
+        return ssm if service == "ssm" else account.client(service)
 
     def send(*bodies: Any, **how: Any) -> dict[str, Any]:
         with monkeypatch.context() as patch:
@@ -66,6 +92,11 @@ def steps(
         return answer
 
     return send
+
+
+@pytest.fixture
+def one_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOTQ_EXECUTION_ROLES", REQUEST["RoleArn"])
 
 
 def the_job(account: Account) -> dict[str, Any]:
@@ -122,7 +153,7 @@ def test_a_message_that_comes_twice_is_one_submission(account: Account, pipeline
     sent = message(REQUEST)
     assert steps(sent) == steps(sent) == steps(sent, sent) == DONE
     assert the_job(account)["state"] == "pending"
-    assert (pipelines.failed, pipelines.waiting) == ({}, {TOKEN})
+    assert pipelines.failed == {}
 
 
 def test_a_step_that_is_retried_is_another_submission(account: Account, steps):
@@ -130,6 +161,7 @@ def test_a_step_that_is_retried_is_another_submission(account: Account, steps):
     assert len(account.call("list-jobs")[1]["jobs"]) == 2
 
 
+@pytest.mark.usefixtures("one_role")
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -147,9 +179,8 @@ def test_a_step_that_is_retried_is_another_submission(account: Account, steps):
     ],
 )
 def test_a_refused_submission_fails_the_step_with_the_reason(
-    account: Account, pipelines, steps, monkeypatch, changes, reason
+    account: Account, pipelines, steps, changes, reason
 ):
-    monkeypatch.setenv("SLOTQ_EXECUTION_ROLES", REQUEST["RoleArn"])
     sent = message({**REQUEST, **changes})
     sent["arguments"]["status"] = "open"
     assert steps(sent) == DONE
@@ -239,32 +270,35 @@ def test_while_the_caller_has_too_many_jobs_the_message_comes_again(
     assert account.call(limits)[0] == 200
     assert steps(message(REQUEST)) == DONE
     other = message(REQUEST, token="Zz3dE5gH7j")
-    pipelines.waiting.add("Zz3dE5gH7j")
     assert steps(other) == AGAIN
     assert pipelines.failed == {}
     assert steps(other, tries=MOST_TRIES) == DONE
-    assert "1 waiting" in pipelines.failed["Zz3dE5gH7j"] or pipelines.failed["Zz3dE5gH7j"]
+    assert pipelines.failed["Zz3dE5gH7j"].startswith("SlotQ.Refused: ")
 
 
-def test_a_failure_that_pipelines_does_not_take_comes_again(pipelines, steps, output):
-    pipelines.refuses = "ThrottlingException"
+def test_a_failure_that_pipelines_does_not_take_comes_again(account: Account, steps, output):
+    account.waits.refuses = "ThrottlingException"
     assert steps(message(arguments={})) == AGAIN
     assert TOKEN not in output()
 
 
-def test_a_step_that_no_longer_waits_is_left_alone(pipelines, steps):
-    pipelines.waiting.clear()
+def test_a_step_that_no_longer_waits_is_left_alone(account: Account, steps):
+    account.waits.over.add(TOKEN)
     assert steps(message(arguments={})) == DONE
 
 
-def test_a_stopped_execution_cancels_the_job(account: Account, steps):
+def test_a_stopped_execution_cancels_the_job(account: Account, pipelines, steps):
     steps(message(REQUEST))
     account.settle()
     name = the_job(account)["name"]
     assert account.state(name) == "running"
     assert steps(message(status="Stopping", arguments=None)) == DONE
+    assert account.state(name) == "stopping"
+    account.pass_time(HOUR)
     account.settle()
-    assert account.state(name) in {"stopping", "cancelled"}
+    account.send("tick")
+    assert account.state(name) == "cancelled"
+    assert pipelines.failed[TOKEN].startswith("SlotQ.Cancelled: ")
 
 
 def test_a_stop_that_comes_before_its_submission_fails_the_step(account: Account, pipelines, steps):
@@ -289,13 +323,58 @@ def test_another_roles_queue_cannot_stop_the_job(account: Account, ssm, pipeline
     ssm.parameters["/slotq/slotq/pipelines/slotq-pipelines-other"] = (
         "arn:aws:iam::123456789012:role/Other"
     )
-    from tests.functional.sharing import share
-
     share()
     steps(message(REQUEST))
     assert steps(message(status="Stopping"), queue=other) == DONE
     states = {job["state"] for job in account.call("list-jobs")[1]["jobs"]}
     assert "cancelled" not in states
+
+
+def test_a_step_waits_across_an_eviction_and_gets_the_model(account: Account, pipelines, steps):
+    steps(message({**REQUEST, "Tags": [{"Key": "priority", "Value": "1"}]}))
+    account.settle()
+    name = the_job(account)["name"]
+    both = {**REQUEST["ResourceConfig"], "InstanceCount": 2}
+    urgent = [{"Key": "priority", "Value": "9"}]
+    account.submit("urgent", ResourceConfig=both, Tags=urgent)
+    account.settle()
+    account.pass_time(HOUR // 60)
+    account.settle()
+    account.send("tick")
+    assert (account.state(name), account.state("urgent")) == ("preempted", "running")
+    assert (pipelines.succeeded, pipelines.failed) == ({}, {})
+    account.completes("urgent")
+    job = account.job(name)
+    assert job["state"] == "running"
+    account.completes(job["training_job"])
+    account.send("tick")
+    outputs = pipelines.succeeded[TOKEN]
+    assert outputs["model"] == account.job(name)["attempts"][-1]["artifact"]
+    assert outputs["model"].startswith("s3://")
+    assert outputs["job"] == name
+
+
+def test_a_failed_job_fails_the_step_with_its_reason(account: Account, pipelines, steps):
+    steps(message(REQUEST))
+    account.settle()
+    name = the_job(account)["name"]
+    account.plane.job(name).status = "Failed"
+    event = sample("training-failed")
+    event["detail"]["TrainingJobName"] = name
+    event["detail"].pop("Tags", None)
+    account.send(event)
+    account.send("tick")
+    assert pipelines.failed[TOKEN] == f"SlotQ.Failed: {account.job(name)['message']}"
+
+
+def test_a_job_that_its_time_box_ends_fails_the_step(account: Account, pipelines, steps):
+    steps(message({**REQUEST, "StoppingCondition": {"MaxRuntimeInSeconds": 600}}))
+    account.settle()
+    for _ in range(2):  # SageMaker stops the job, and it ends two minutes later.
+        account.pass_time(HOUR)
+        account.settle()
+    account.send("tick")
+    assert pipelines.failed[TOKEN].startswith("SlotQ.MaxRuntimeExceeded: ")
 
 
 def test_the_function_takes_nothing_but_messages(account: Account, monkeypatch):

@@ -29,11 +29,6 @@ KIND = "kind"
 MOST_ARGUMENTS = 200_000
 """The most bytes of a step's arguments as JSON: with the rest of the message less than the 256 KiB
 that an SQS message may have."""
-MOST_REASON = 256
-"""The most characters of a step's failure reason."""
-
-_CALLBACKS_TOKEN = "pipeline_token"
-"""The key of the token in the submission's callback."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]{10}")
 _EXECUTION = re.compile(
@@ -79,7 +74,7 @@ class StepMessage:
         if not isinstance(request, dict):
             raise InvalidRequest(f"the argument '{REQUEST}' is no JSON object", field=REQUEST)
         filled = _filled(request, self.arguments)
-        callback = {_CALLBACKS_TOKEN: self.token}
+        callback = {"pipeline_token": self.token}
         if self.arguments.get(ABANDONED) is not None:
             callback[ABANDONED] = self.arguments[ABANDONED]
         return json.dumps({**filled, "TrainingJobName": self.job, names.CALLBACK: callback})
