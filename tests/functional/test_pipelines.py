@@ -370,8 +370,8 @@ def test_a_failed_job_fails_the_step_with_its_reason(account: Account, pipelines
 def test_a_job_that_its_time_box_ends_fails_the_step(account: Account, pipelines, steps):
     steps(message({**REQUEST, "StoppingCondition": {"MaxRuntimeInSeconds": 600}}))
     account.settle()
-    for _ in range(2):  # SageMaker stops the job, and it ends two minutes later.
-        account.pass_time(HOUR)
+    for seconds in (700, 200):  # SageMaker stops the job, and it ends two minutes later.
+        account.pass_time(seconds * 1000)
         account.settle()
     account.send("tick")
     assert pipelines.failed[TOKEN].startswith("SlotQ.MaxRuntimeExceeded: ")

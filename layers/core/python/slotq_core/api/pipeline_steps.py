@@ -101,7 +101,7 @@ def _tries(record: Mapping[str, Any]) -> int:
     """How often SQS has delivered the message, this time included."""
     attributes = record.get("attributes")
     count = attributes.get("ApproximateReceiveCount") if isinstance(attributes, Mapping) else None
-    return int(count) if str(count).isdigit() else 1
+    return int(str(count)) if str(count).isdecimal() else 1
 
 
 def _request(
