@@ -34,15 +34,16 @@ def has_token(token_id: str) -> Expression:
     }
 
 
-def put_off(token_id: str, *, due: int, tries: int, trouble: str) -> Expression:
-    """Note that a callback was not accepted, and when it is sent again. Nothing else of it may have
-    been read long ago."""
-    held = has_token(token_id)
-    values = {":due": _number(due), ":tries": _number(tries), ":trouble": _text(trouble)}
+def put_off(*, due: int, tries: int, trouble: str) -> Expression:
+    """Note that a callback was not accepted, and when it is sent again. Nothing else of it changes:
+    it may have been read long ago."""
     return {
-        **held,
         "UpdateExpression": "SET due = :due, tries = :tries, trouble = :trouble",
-        "ExpressionAttributeValues": {**held["ExpressionAttributeValues"], **values},
+        "ExpressionAttributeValues": {
+            ":due": _number(due),
+            ":tries": _number(tries),
+            ":trouble": _text(trouble),
+        },
     }
 
 

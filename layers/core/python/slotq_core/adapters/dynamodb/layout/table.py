@@ -54,6 +54,9 @@
     NOTICE#PENDING      <moment>#<id>             a message that is to be sent, at that moment
     NOTICE#DIGESTS      <day>#<notification>      how often each event has happened on a day
     NOTICE#<id>         TOLD                      that message was made, and is not made again
+    CALLBACKS           <job>                     who waits for the job's end: the newest token
+    CALLBACKS           <job>#<hash>              a token that a newer one has replaced, and whose
+                                                  bearer has not been told yet
     SEEN                <training job>            a running training job that no job expects
     POISON              <key>                     an unreadable item, unchanged
 

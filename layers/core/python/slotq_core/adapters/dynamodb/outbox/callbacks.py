@@ -76,9 +76,10 @@ class DynamoCallbacks:
         return (kept for item in items for kept in Sieve().read([item], callback_of))
 
     def put_off(self, kept: KeptCallback, *, due: int, tries: int, trouble: str) -> bool:
-        later = expressions.put_off(kept.token_id, due=due, tries=tries, trouble=trouble)
+        later = expressions.put_off(due=due, tries=tries, trouble=trouble)
+        held = expressions.on_condition(later, expressions.has_token(kept.token_id))
         try:
-            self._calls.update(table.callback_key(kept), later)
+            self._calls.update(table.callback_key(kept), held)
         except Conflict:
             return False
         return True
