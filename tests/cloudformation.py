@@ -128,6 +128,7 @@ class Resolver:
             "DoorLog.Arn": f"{logs}-door:*",
             "ViewsLog.Arn": f"{logs}-views:*",
             "NotifierLog.Arn": f"{logs}-notifier:*",
+            "PipelineStepsLog.Arn": f"{logs}-pipelines:*",
         }
 
 
