@@ -320,6 +320,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "docs/sweeps.md": {
         "STATE      lr": "a sweep that still runs; tests/unit/client/test_sweeps.py prints it",
+        "session.sweep(tuner": f"{ANOTHER}; tests/unit/client/test_session.py runs it",
         "session.sweep": f"{ANOTHER}; tests/unit/client/test_sweeps.py runs it",
         "halving:": "a part of a file; tests/unit/client/test_sweeps.py submits it",
     },
