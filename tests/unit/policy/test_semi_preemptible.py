@@ -147,12 +147,12 @@ def test_without_projects_nothing_is_protected() -> None:
     assert in_quota(world(runs("job", 1, project=""), projects=())) == set()
 
 
-def test_a_gang_is_within_the_quota_whole_or_not_at_all() -> None:
-    gang = Group(name="g", members=("g1", "g2"))
-    members = [runs("g1", 1, 2, group="g"), runs("g2", 2, 2, group="g")]
-    alone = runs("alone", 3)
-    assert in_quota(world(*members, alone, groups=(gang,))) == set()
-    assert in_quota(world(*members, alone, groups=(gang,), quota=4)) == {"g1", "g2"}
+def test_members_of_a_gang_that_start_together_are_within_the_quota_all_or_none() -> None:
+    gang = Group(name="g", members=("g1", "g2", "g3"))
+    members = [runs("g1", 1, 2, group="g"), runs("g2", 1, 2, group="g")]
+    joins = runs("g3", 2, 1, group="g")
+    assert in_quota(world(*members, joins, groups=(gang,))) == set()
+    assert in_quota(world(*members, joins, groups=(gang,), quota=4)) == {"g1", "g2"}
 
 
 def test_members_of_a_sweep_are_within_the_quota_one_by_one() -> None:

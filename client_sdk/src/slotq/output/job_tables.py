@@ -72,6 +72,7 @@ def job_page(job: JobView) -> RenderableType:
         ("literal paths", "yes" if job.literal_paths else ""),
         ("preemptible", PREEMPTIBLE[job.preemptible]),
         ("min. runtime", f"{job.min_runtime:g} s" if job.min_runtime else ""),
+        ("estimate", f"{job.runtime_estimate:g} s" if job.runtime_estimate else ""),
         ("retries", str(job.retries) if job.retries else ""),
         ("entered", moment(job.entry_time)),
         ("changed", moment(job.changed_at)),

@@ -174,6 +174,8 @@ class SharedJobView(BaseModel):
     preemptible: Preemptible
     """`semi`: not while the job is within its project's quota."""
     min_runtime: float
+    runtime_estimate: float = 0
+    """How long the job will probably run in all, by its submission; 0: it does not say."""
     retries: int
     project: str = ""
     group: str = ""

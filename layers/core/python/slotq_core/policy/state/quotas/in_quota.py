@@ -26,9 +26,9 @@ def in_quota(
     beyond_budget: AbstractSet[str] = frozenset(),
     beyond_core: AbstractSet[str] = frozenset(),
 ) -> frozenset[str]:
-    """The names of the protected jobs. Gangs are protected whole or not at all. `beyond_budget`:
-    the projects without a quota, because they have spent a soft budget. `beyond_core`: the members
-    of elastic gangs that count in no quota."""
+    """The names of the protected jobs. `beyond_budget`: the projects without a quota, because they
+    have spent a soft budget. `beyond_core`: the members of elastic gangs that count in no
+    quota."""
     runs = [
         job
         for job in snapshot.active
@@ -52,17 +52,14 @@ def in_quota(
 
 
 def _in_order(semi: Iterable[Job], snapshot: Snapshot) -> Sequence[list[Job]]:
-    """Gangs and single jobs by their start (of a gang, its first member's), then by name."""
+    """Single jobs, and members of a gang that started together, by their start, then by name. A
+    member that joins later takes no protection from the others."""
     gangs = {group.name for group in snapshot.groups if group.max_parallel is None}
-    units: defaultdict[tuple[bool, str], list[Job]] = defaultdict(list)
+    units: defaultdict[tuple[int, str, bool], list[Job]] = defaultdict(list)
     for job in semi:
-        in_gang = job.group in gangs
-        units[in_gang, job.group if in_gang else job.name].append(job)
-    return sorted(units.values(), key=_started)
-
-
-def _started(unit: Iterable[Job]) -> tuple[int, str]:
-    return min((job.attempt.admitted_at if job.attempt else 0, job.name) for job in unit)
+        in_gang, started = job.group in gangs, job.attempt.admitted_at if job.attempt else 0
+        units[started, job.group if in_gang else job.name, in_gang].append(job)
+    return [unit for _, unit in sorted(units.items())]
 
 
 Place = tuple[Job, str, str]
