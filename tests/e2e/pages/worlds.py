@@ -293,7 +293,8 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/permissions.md": {"": POLICY},
     "docs/regions.md": {"SLOTQ_REGION": AWS},
     "docs/release.md": {
-        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines"
+        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines",
+        "module": "tests/built/test_release.py reads the module",
     },
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"
