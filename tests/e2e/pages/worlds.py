@@ -241,13 +241,13 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "└── group grid": "tests/unit/client/test_graph.py draws such a graph",
     },
     "docs/deploy.md": {"": AWS},
+    "docs/elastic-scripts.md": {
+        "slotq.world(": "tests/functional/training/test_worlds.py runs it as several processes",
+    },
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
     "docs/federated.md": {"  meta.json\n": "a picture of the folder"},
-    "docs/gangs.md": {
-        "estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it",
-        "slotq.world(": "tests/functional/training/test_worlds.py runs them as several processes",
-    },
+    "docs/gangs.md": {"estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it"},
     "docs/give-it-to-your-team.md": {
         "make wheels": "it wants npm: tests/built/test_wheels.py installs wheels",
         "aws s3 sync": AWS,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -393,7 +395,7 @@ def test_a_newcomer_that_died_while_it_waited_stops_nobody(clock):
 
 
 def test_the_calls_of_a_minute(clock):
-    """The figures of docs/gangs.md: calls of S3 a minute."""
+    """The figures of docs/elastic-scripts.md: calls of S3 a minute."""
     store = Store()
     leader, players = in_generation(clock, store)
     store.calls.update(dict.fromkeys(store.calls, 0))
@@ -527,6 +529,70 @@ def settle(clock, living):
     (last,) = final
     assert last is not None
     assert {member.ticket for member in last.members} == {p.me.ticket for p in living.values()}
+
+
+# What a process does with what a meeting has come to.
+
+
+@pytest.fixture
+def process(monkeypatch, tmp_path):
+    """This process has its own folder, and forgets its world afterwards."""
+    monkeypatch.setenv("SLOTQ_RENDEZVOUS", "s3://bucket/prefix")
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("SLOTQ_CHECKPOINT_DIR", str(tmp_path / "checkpoints"))
+    for name in ("_world", "_presence"):
+        monkeypatch.setattr(slotq_training, name, None)
+    monkeypatch.setattr(slotq_training, "_told_at", 0)
+    reports = SimpleNamespace(acknowledge=list)
+    watch = SimpleNamespace(found=None, reports=reports, listen=list, alert=False)
+    watch.add_callback = lambda callback: None
+    monkeypatch.setattr(slotq_training, "_watch", watch)
+    monkeypatch.setattr("atexit.register", lambda call: None)
+    return watch
+
+
+def closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_a_rank_0_that_nobody_reaches_is_given_up_with_advice(process, monkeypatch):
+    monkeypatch.setattr(slotq_training, "_JOIN_SECONDS", 0.1)
+    control, asked = closed_port(), []
+
+    def meet(after):
+        asked.append(after)
+        peers = [Peer(f"ring-{n}", "member", "127.0.0.1", 1, 1) for n in (1, 2)]
+        members = tuple(_Member(peer, peer.name, control, 1, 0) for peer in peers)
+        return slotq_training._Met(_Generation(after + 1, members), 1)
+
+    with pytest.raises(slotq_training.RendezvousConnectionError, match=r"127\.0\.0\.1:\d+.* VPC"):
+        slotq_training._entered(meet)
+    assert asked == [0, 1, 2]
+
+
+def test_who_is_asked_to_suspend_while_it_waits_is_alone_and_goes(process):
+    process.found = {"via": "marker"}
+    member = _Member(Peer("ring-1", "member", "127.0.0.1", 1, 1), "t", 1, 1, 0)
+    met = slotq_training._Met(_Generation(4, (member,)), 0, alone=True)
+    world = slotq_training._entered(lambda after: met)
+    assert (world.rank, world.world_size, world.generation) == (0, 1, 4)
+    assert world.changed()
+    assert world.leaves(process)
+    assert process.alert, "should_suspend asks the world"
+
+
+def test_the_other_processes_of_a_member_hear_of_each_meeting_once(process, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    member = _Member(Peer("ring-1", "member", "127.0.0.1", 1, 1), "t", 1, 2, 7)
+    met = slotq_training._Met(_Generation(4, (member,)), 0)
+    now = time.monotonic()
+    with pytest.raises(RendezvousTimeoutError, match="first process of this member"):
+        slotq_training._told(now, 0)
+    slotq_training._tell_processes(met)
+    assert slotq_training._told(now, 0) == met
+    with pytest.raises(RendezvousTimeoutError):
+        slotq_training._told(now, 0)
 
 
 # What a process sees of its world.
