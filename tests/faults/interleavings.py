@@ -551,6 +551,15 @@ GRACEFUL = begun(
 """Ten seconds after its eviction, the low job is still in its grace."""
 C, X = S.COMPLETED, S.CANCELLED
 ANOTHER_ROLE = "arn:aws:iam::123456789012:role/another"
+AN_INSTANCE_IS_RELEASED: dict[str, Any] = {
+    "bound": 1,
+    "leases": False,
+    "pools": (pool(keep_warm=21_600_000),),
+    "work": dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
+    "knobs": {"limits": {TYPES["p"]: 1}, "release_seconds": 40},
+    "then": no_create_is_refused,
+}
+"""A case in a pool of one slot. SageMaker's limit counts its kept instance until the release."""
 
 
 def beside_a_hostile_job(case: Case) -> Case:
@@ -1148,24 +1157,14 @@ ALONE: tuple[Case, ...] = (
             A_PASS,
         ),
         ends(a=C, b=C, like=C),
-        bound=1,
-        leases=False,
-        pools=(pool(keep_warm=21_600_000),),
-        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
-        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
-        then=no_create_is_refused,
+        **AN_INSTANCE_IS_RELEASED,
     ),
     Case(
         "two_ticks_find_a_release_over",
         one_is_released,
         (A_TICK, A_TICK),
         ends(a=C, b=C),
-        bound=1,
-        leases=False,
-        pools=(pool(keep_warm=21_600_000),),
-        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
-        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
-        then=no_create_is_refused,
+        **AN_INSTANCE_IS_RELEASED,
     ),
     Case(
         "two_pools_two_passes",
