@@ -11,6 +11,8 @@ PAGE = (ROOT / "docs" / "elastic-scripts.md").read_text()
 PLAIN, TORCH = re.findall(r"^```python\n([^`]*slotq\.world\([^`]*)^```", PAGE, re.MULTILINE)
 PACE = "os.path.exists(os.environ['ENOUGH']) or time.sleep(0.3)"
 """Slow until the story is over, however long it takes."""
+QUICK = "import slotq_training\nslotq_training._SILENT_SECONDS = 3.0\n"
+"""A member counts as gone after three seconds."""
 
 
 class Member:
@@ -58,8 +60,10 @@ class Member:
 
 
 class Gang:
-    def __init__(self, folder: Path, script: str, place: str, **environment: str) -> None:
-        self.running, self._folder, self._script = [], folder, script
+    def __init__(
+        self, folder: Path, script: str, place: str, python: str | Path, environment: dict[str, str]
+    ) -> None:
+        self.running, self._folder, self._script, self._python = [], folder, script, python
         self.enough = folder / "enough"
         self._environment = {
             "SLOTQ_GROUP": "ring",
@@ -73,7 +77,9 @@ class Gang:
         return Member(number, self._start, self._folder)
 
     def _start(self, container, **environment):
-        process = container.start(self._script, **self._environment, **environment)
+        process = container.start(
+            self._script, python=self._python, **self._environment, **environment
+        )
         self.running.append(process)
         return process
 

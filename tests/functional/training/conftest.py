@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.functional.training.breathing import Gang
@@ -11,8 +13,8 @@ from tests.functional.training.breathing import Gang
 def gang(tmp_path):
     made = []
 
-    def make(script, place=None, **environment):
-        gang = Gang(tmp_path, script, place or str(tmp_path / "meet"), **environment)
+    def make(script, place=None, python=sys.executable, **environment):
+        gang = Gang(tmp_path, script, place or str(tmp_path / "meet"), python, environment)
         made.append(gang)
         return gang
 

@@ -14,7 +14,7 @@ import pytest
 from slotq.demo.environment import with_variables
 from slotq.demo.world import settings
 from tests import emulators
-from tests.functional.training.breathing import PACE, PLAIN, breathe
+from tests.functional.training.breathing import PACE, PLAIN, QUICK, breathe
 from tests.functional.training.processes import until
 
 STEPS, SHARDS = 400, 24
@@ -50,10 +50,6 @@ def test_two_four_one_and_four_processes_end_as_one_that_nothing_has_interrupted
     assert states[0]["weight"] == pytest.approx(uninterrupted(), rel=1e-9)
     entries = [f"ring-{n}/000{a}.json" for n in (1, 2, 3, 4) for a in (1, 2) if (n, a) != (2, 2)]
     assert keys == ["_slotq/generation.json", *entries]
-
-
-QUICK = "import slotq_training\nslotq_training._SILENT_SECONDS = 3.0\n"
-"""Three beats of a member that waits."""
 
 
 def rings(gang, count=3):
