@@ -13,6 +13,12 @@ PACE = "os.path.exists(os.environ['ENOUGH']) or time.sleep(0.3)"
 """Slow until the story is over, however long it takes."""
 QUICK = "import slotq_training\nslotq_training._SILENT_SECONDS = 3.0\n"
 """A member counts as gone after three seconds."""
+STEPS, SHARDS = 400, 24
+
+
+def slowly(script: str, work: str) -> str:
+    assert work in script
+    return script.replace(work, work.replace("time.sleep(0.01)", PACE))
 
 
 class Member:

@@ -671,6 +671,25 @@ def test_who_is_asked_to_suspend_asks_the_others_and_ends_alone_without_them():
     assert world.changed()
 
 
+def test_rank_0_looks_on_until_the_world_changes_though_s3_fails(monkeypatch):
+    monkeypatch.setattr(slotq_training, "_LEAD_SECONDS", 0.001)
+    looks = iter([Down("503"), Down("503"), None, None])
+
+    class Watched:
+        changes = iter([False, True])
+
+        def look(self):
+            if trouble := next(looks):
+                raise trouble
+
+        def has_changed(self, generation):
+            return next(self.changes)
+
+    group = Group()
+    a_world(1, 1, group=group).lead(Watched())  # type: ignore[arg-type]
+    assert group.asks == ["suspend"]
+
+
 @pytest.mark.parametrize(
     ("said", "leaves"),
     [
