@@ -242,6 +242,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "└── group grid": "tests/unit/client/test_graph.py draws such a graph",
     },
     "docs/deploy.md": {"": AWS},
+    "docs/elastic-scripts.md": {
+        "slotq.world(": "tests/functional/training/test_worlds.py runs it as several processes",
+    },
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
     "docs/federated.md": {"  meta.json\n": "a picture of the folder"},
