@@ -16,6 +16,7 @@ from traceback import format_exc
 from tests.contract import dynamodb_local
 from tests.faults import (
     backfill_mutants,
+    callback_mutants,
     chaos,
     crashes,
     hours_mutants,
@@ -54,6 +55,7 @@ MUTANTS = (
     *semi_preemptible_mutants.MUTANTS,
     *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
+    *callback_mutants.MUTANTS,
 )
 
 Task = tuple[str, ...]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
+
+if TYPE_CHECKING:
+    from slotq_core.model.notices import Callback
 
 
 class JobState(StrEnum):
@@ -409,6 +412,8 @@ class Submission(JobSettings):
     plain name is that of a job or, where there is no such job, of a group."""
     after_any: tuple[str, ...] = ()
     """Jobs and groups that must end, in whatever way, before this one waits for slots."""
+    callback: Callback | None = None
+    """Who waits for the job's end. No part of the digest, nor of the stored request."""
 
     @property
     def instance_types(self) -> tuple[str, ...]:

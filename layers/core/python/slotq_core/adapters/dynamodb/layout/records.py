@@ -28,6 +28,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import SEMI, Claim, Job, JobState, Preemptible, Workload
 from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.notices import CallbackKind, WhenAbandoned
 from slotq_core.model.pools import (
     CapacityKind,
     CheckpointRule,
@@ -41,6 +42,7 @@ from slotq_core.model.pools import (
     WarmSlot,
 )
 from slotq_core.model.users import Yielded
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
@@ -87,6 +89,7 @@ Record = (
     | Yielded
     | Group
     | StoredGroup
+    | KeptCallback
 )
 _RECORDS: tuple[type[Record], ...] = get_args(Record)
 _ENUMS = (
@@ -101,6 +104,8 @@ _ENUMS = (
     NodeState,
     CapacityKind,
     PlanStatus,
+    CallbackKind,
+    WhenAbandoned,
 )
 
 
