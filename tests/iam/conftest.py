@@ -37,8 +37,15 @@ from tests.faults.stories import STORIES
 from tests.faults.world import World
 from tests.functional.account import HOUR, NOW, TABLE, Account, add_job, context, forget, sample
 from tests.functional.checked_dynamodb import CheckedDynamo
-from tests.functional.conftest import account, engine  # noqa: F401 - pytest finds fixtures by their name
+from tests.functional.conftest import account, engine, in_use  # noqa: F401 - pytest finds fixtures by their name
 from tests.functional.notified import TOPIC as NOTIFIED_TOPIC
+from tests.functional.pipelines_double import (
+    QUEUE_ARN,
+    ROLE_ARN,
+    SubmittersDouble,
+    delivered,
+    message,
+)
 from tests.iam.recorder import FUNCTION, OWN, PLAN, VOLUMES, Client, Recorder
 from tests.unit.notices.jobs import job
 
@@ -253,6 +260,73 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     waiting["path"] = "/jobs/waiting"
     assert account.call(waiting)[1]["reason"]
     return recorders
+
+
+@pytest.fixture
+def step_calls(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """What the function for callback steps does: it submits as two roles, cancels what waits and
+    what runs, fails steps, and puts away what it does not understand."""
+    with monkeypatch.context() as patch:
+        patch.setenv("SLOTQ_ANNOUNCE", "1")
+        patch.setenv("SLOTQ_CALLBACKS", "pipeline")
+        patch.setenv("SLOTQ_LIMITS", "waiting=2,submissions=60")
+        patch.setenv("SLOTQ_SUBMITTERS", "/slotq/slotq/pipelines/")
+        patch.setenv("SLOTQ_MANAGER", FUNCTION)
+        return Steps(next(in_use(Account(CheckedDynamo()), patch)), patch).play()
+
+
+class Steps:
+    """The function for callback steps in an account of its own, and what it calls."""
+
+    def __init__(self, world: Account, patch: pytest.MonkeyPatch) -> None:
+        self._account, self._patch = world, patch
+        self._recorder, self._ssm = Recorder(), SubmittersDouble()
+        self._other = QUEUE_ARN.replace("vision", "speech")
+        self._ssm.parameters["/slotq/slotq/pipelines/slotq-pipelines-speech"] = ROLE_ARN
+
+    def play(self) -> Recorder:
+        world = self._account
+        world.send("tick")
+        request = json.loads(sample("add-job")["body"])
+        for token in ("a", "b"):
+            self._take(message(request, token=token * 10))
+        world.settle()
+        running = [job["name"] for job in world.call("list-jobs")[1]["jobs"]]
+        after = [{"Key": "slotq:after", "Value": running[0]}]
+        waits = (
+            message(request, token="c" * 10),
+            message({**request, "Tags": after}, token="d" * 10),
+        )
+        self._take(*waits, queue=self._other)
+        world.pass_time(HOUR // 2)
+        self._take(message(request, token="e" * 10), again=1)
+        self._take("not JSON", message({}, token="f" * 10), message({}, token="g" * 10))
+        for name in running:  # Their ends are not heard of.
+            world.plane.job(name).status = "Completed"
+        for token in ("a", "b", "c", "d"):
+            self._take(message(token=token * 10, status="Stopping"))
+        assert len(world.waits.answers()) == 2
+        return self._recorder
+
+    def _take(self, *bodies: Any, queue: str = QUEUE_ARN, again: int = 0) -> None:
+        with self._patch.context() as patch:
+            patch.setenv(app.SERVES, app.STEPS)
+            patch.setattr(app, "client", self._client)
+            recorded = self._recorded("sagemaker", PlaneClient(self._account.plane))
+            patch.setattr(app, "sagemaker_client", lambda: recorded)
+            forget()
+            app.submitters.cache_clear()
+            answer = app.handler(delivered(*bodies, queue=queue), context())
+            assert len(answer["batchItemFailures"]) == again
+        forget()
+
+    def _client(self, service: str) -> Any:
+        own = self._ssm if service == "ssm" else self._account.client(service)
+        return self._recorded(service, own)
+
+    def _recorded(self, service: str, client: Any) -> Any:
+        plane = self._account.plane
+        return Client(client, lambda name, body: self._recorder.note(service, name, body, plane))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.iam.evaluator import Call, call
 OWN = f"{REGION}:{ACCOUNT}"
 FUNCTION = "slotq-queue-manager"
 NOTIFIER = "slotq-notifier"
+STEPS = "slotq-pipelines"
 KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
 """The customer's key of the table."""
 PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/june"
@@ -38,6 +39,10 @@ def platform(function: str) -> set[Call]:
     if function == FUNCTION:  # It takes the messages that ask for a pass later.
         taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
         others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:wakes") for action in taken}
+    if function == STEPS:  # Each role's pipelines have a queue of messages.
+        taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+        for queue in ("slotq-pipelines-vision", "slotq-pipelines-speech"):
+            others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:{queue}") for action in taken}
     if function == NOTIFIER:  # It reads the table's stream, whichever that is.
         read = ("DescribeStream", "GetRecords", "GetShardIterator")
         for label in ("2026-11-20T10:30:00.000", "2026-11-21T10:30:00.000"):
