@@ -164,7 +164,7 @@ def submit_for_task(at: float, job: str, number: int = 1, **fields: Any) -> Step
         world.submit_body({**request(job, **fields), "slotq:callback": {"task_token": token}})
 
     verb = "submit" if number == 1 else ""
-    return Step(at, f"submit {job} for {token}", act, verb, job)
+    return Step(at, f"submit {job}", act, verb, job)
 
 
 def stop_execution(at: float, token: str) -> Step:
