@@ -309,7 +309,8 @@ def gangs_among_jobs(draw: st.DrawFn) -> list[Candidate]:
 
 @given(gangs_among_jobs(), demands)
 def test_no_other_set_does_less_harm(candidates: list[Candidate], missing: Demand) -> None:
-    """Among the sets in which members go from the last joined on, and a core never alone."""
+    """Among the sets in which members go from the last joined on, and a core never alone. Of
+    members beyond a core only those are offered that the order has chosen, or whole gangs."""
     missing = Demand(slots=missing.slots)
     shortfalls, base = lacks_of(missing), candidates[0].rank
 
@@ -340,6 +341,14 @@ def test_no_other_set_does_less_harm(candidates: list[Candidate], missing: Deman
         found = better(chosen, candidates, shortfalls, base)
         assert tuple(sorted(found, key=attrgetter("order"))) in enough
         assert harm(found) <= harm(chosen)
-        most = sum(candidate.joined < 0 for candidate in chosen)
-        fewer = [some for some in enough if sum(c.joined < 0 for c in some) <= most]
-        assert harm(found) == min(map(harm, [*fewer, found]))
+        cores = [core for core in candidates if core.extras]
+        offered = [
+            some
+            for some in enough
+            if all(
+                candidate in chosen or any(c in some and candidate in c.extras for c in cores)
+                for candidate in some
+                if candidate.joined
+            )
+        ]
+        assert harm(found) == min(map(harm, offered))
