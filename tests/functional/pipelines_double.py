@@ -17,7 +17,7 @@ TOKEN = "aB3dE5gH7j"
 
 
 class SubmittersDouble:
-    """SSM with the parameters that the stacks of roles make (docs/pipelines-queue.yaml)."""
+    """SSM with the parameters that the stacks of roles make (docs/pipelines/queue.yaml)."""
 
     def __init__(self) -> None:
         self.parameters = {f"/slotq/slotq/pipelines/{QUEUE_NAME}": ROLE_ARN}

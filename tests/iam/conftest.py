@@ -267,6 +267,7 @@ def step_calls(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """What the function for callback steps does: it submits as two roles, cancels what waits and
     what runs, fails steps, and puts away what it does not understand."""
     with monkeypatch.context() as patch:
+        patch.delenv(app.SERVES, raising=False)
         patch.setenv("SLOTQ_ANNOUNCE", "1")
         patch.setenv("SLOTQ_CALLBACKS", "pipeline")
         patch.setenv("SLOTQ_LIMITS", "waiting=2,submissions=60")

@@ -4,8 +4,10 @@ with version 2 and `make test-sagemaker3` with version 3."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -275,3 +277,43 @@ def test_the_sdk_is_imported_only_when_a_step_is_used():
     seen = "import sys, slotq.pipelines; print('sagemaker' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+
+
+@pytest.fixture
+def page(session, tmp_path, monkeypatch):
+    """What the page's block for the installed version defines."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('trains')")
+    iam = boto3.client("iam", region_name="us-east-1")
+    iam.create_role(RoleName="VisionPipelines", AssumeRolePolicyDocument="{}")
+    found = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(found[VERSION - 2], PAGE.name, "exec"), names)
+    return names
+
+
+def test_the_page_s_pipeline_is_as_it_says(page):
+    found = json.loads(page["pipeline"].definition())
+    step = step_in(found)
+    assert (step["Type"], step["SqsQueueUrl"]) == ("Callback", URL)
+    body = json.loads(step["Arguments"]["request"])
+    if VERSION == 2:
+        assert {"Key": "priority", "Value": "10"} in body["Tags"]
+        assert {"Get": "Parameters.Instances"} in [*step["Arguments"].values()]
+        assert "Steps.train.OutputParameters['model']" in json.dumps(found)
+        assert "Steps.train.OutputParameters['accuracy']" in json.dumps(found)
+
+
+@pytest.mark.skipif(VERSION == 3, reason="version 3 hashes no code of training steps")
+def test_unchanged_code_is_the_same_request_however_often_it_is_built(page, monkeypatch):
+    """So Pipelines finds the step in its cache, also tomorrow."""
+    one = page["pipeline"].definition()
+    monkeypatch.setattr("sagemaker.utils.sagemaker_timestamp", lambda: "2027-01-01-00-00-00-000")
+    assert page["pipeline"].definition() == one
+    (folder,) = re.findall(r"s3://[^\\\"]*/sourcedir.tar.gz", one)[:1]
+    Path("train.py").write_text("print('trains better')")
+    assert folder not in page["pipeline"].definition()
