@@ -269,8 +269,9 @@ def test_a_request_too_large_for_a_message_is_refused_when_it_is_built(session):
 
 
 def test_an_unknown_setting_is_a_type_error(session):
+    misspelt: dict[str, Any] = {"prority": 1}
     with pytest.raises(TypeError, match="prority"):
-        QueueStep("train", trains(session), data(), sqs_queue_url=URL, prority=1)
+        QueueStep("train", trains(session), data(), sqs_queue_url=URL, **misspelt)
 
 
 def test_the_sdk_is_imported_only_when_a_step_is_used():
