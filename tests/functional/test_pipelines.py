@@ -149,6 +149,12 @@ def test_values_of_pipeline_variables_are_put_in(account: Account, steps):
     assert found["RoleArn"] == REQUEST["RoleArn"]
 
 
+def test_an_oversized_request_fails_the_step(pipelines, steps):
+    request = {**REQUEST, "HyperParameters": {f"h{n}": "x" * 2500 for n in range(450)}}
+    assert steps(message(request)) == DONE
+    assert "larger than 1,000,000 bytes" in pipelines.failed[TOKEN]
+
+
 def test_a_message_that_comes_twice_is_one_submission(account: Account, pipelines, steps):
     sent = message(REQUEST)
     assert steps(sent) == steps(sent) == steps(sent, sent) == DONE

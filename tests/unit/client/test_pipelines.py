@@ -3,6 +3,7 @@ with version 2 and `make test-sagemaker3` with version 3."""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
@@ -252,6 +253,18 @@ def test_a_wrong_argument_is_refused_by_name(session, changes, field, says):
     with pytest.raises(InvalidRequest, match=says) as error:
         QueueStep("train", trains(session), data(), **{"sqs_queue_url": URL, **changes})
     assert error.value.field == field
+
+
+@pytest.mark.parametrize("estimator", [None, "s3://a/model.tar.gz", type("E", (), {})()])
+def test_what_trains_in_no_pipeline_is_refused(estimator):
+    with pytest.raises(InvalidRequest, match=r"PipelineSession\(\)") as error:
+        QueueStep("train", estimator, sqs_queue_url=URL)
+    assert error.value.field == "estimator"
+
+
+def test_a_step_can_be_copied(session):
+    step = QueueStep("train", trains(session), data(), sqs_queue_url=URL)
+    assert copy.copy(step).to_request() == step.to_request()
 
 
 def test_retry_policies_are_refused_with_the_reason(session):
