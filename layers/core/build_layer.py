@@ -64,6 +64,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "DescribeTrainingPlan",
             "ListTags",
             "ListTrainingJobs",
+            "DescribePipelineExecution",
             "SendPipelineExecutionStepFailure",
             "SendPipelineExecutionStepSuccess",
             "StopTrainingJob",

@@ -32,6 +32,24 @@ class SubmittersDouble:
         return {"Parameter": {"Value": self.parameters[request["Name"]]}}
 
 
+class ExecutionsDouble:
+    """SageMaker Pipelines: the double that takes answers, and the executions."""
+
+    def __init__(self, waits: Any) -> None:
+        self._waits = waits
+        self.status = "Executing"
+        """Of every execution; or the code of an error."""
+
+    def describe_pipeline_execution(self, **request: Any) -> dict[str, Any]:
+        if self.status in {"ResourceNotFound", "ThrottlingException"}:
+            error = {"Error": {"Code": self.status, "Message": "no"}}
+            raise ClientError(error, "DescribePipelineExecution")
+        return {**request, "PipelineExecutionStatus": self.status}
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._waits, operation)
+
+
 def message(request: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """What Pipelines sends for a step. `changes` replace its members; None removes one."""
     arguments = {} if request is None else {"request": json.dumps(request)}
