@@ -41,6 +41,9 @@ PLATFORMS = {
 }
 """The wheel platforms that run on Lambda's Amazon Linux 2023, by processor."""
 
+LAMBDA = "/opt/python"
+"""Where Lambda unpacks the layer."""
+
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "dynamodb": frozenset(
         {
@@ -293,8 +296,12 @@ def prepare_dataclasses(folder: Path) -> None:
 
 
 def compile_all(folder: Path) -> None:
+    """Compile the modules as they will lie in Lambda: no compiled file names this machine."""
     subprocess.run(  # this Python # nosec B603
-        [*PYTHON, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", str(folder)],
+        [
+            *(*PYTHON, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash"),
+            *("-s", str(folder), "-p", LAMBDA, str(folder)),
+        ],
         check=True,
     )
 

@@ -4,8 +4,6 @@ queue's name says who submits."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +102,3 @@ def test_the_mapping_is_as_the_function_needs_it(resources):
     assert queue["VisibilityTimeout"] * MOST_TRIES < queue["MessageRetentionPeriod"]
     loaded = yaml.load(PAGE.read_text(), Loader)["Resources"]["MessagesToSlotQ"]
     assert set(loaded["DependsOn"]) == {"OnlyTheRoleSends", "Submitter"}
-
-
-def test_the_template_passes_cfn_lint():
-    linter = Path(sys.executable).with_name("cfn-lint")
-    done = subprocess.run([linter, PAGE], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")

@@ -26,7 +26,7 @@ from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
-from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.jobs import SEMI, Claim, Job, JobState, Preemptible, Workload
 from slotq_core.model.nodes import Node, NodeState
 from slotq_core.model.notices import CallbackKind, WhenAbandoned
 from slotq_core.model.pools import (
@@ -139,6 +139,12 @@ def demand(value: Value) -> Demand:
     return Demand({name: whole(amount) for name, amount in value["M"].items()})
 
 
+def _preemptible(value: Value) -> Preemptible:
+    if value.get("S") == SEMI:
+        return SEMI
+    return bool(value["BOOL"])
+
+
 def write_demand(amounts: Demand) -> Value:
     return {"M": {name: {"N": str(amount)} for name, amount in amounts.items()}}
 
@@ -213,6 +219,9 @@ _FORMS: Mapping[str, _Form] = {
     "Moment": _WHOLE,
     "Duration": _WHOLE,
     "Gpus": _Form(lambda value: read_gpus(value["N"]), _write_gpus),
+    "Preemptible": _Form(
+        _preemptible, lambda value: {"S": value} if value == SEMI else {"BOOL": value}
+    ),
     "bool": _Form(lambda value: bool(value["BOOL"]), lambda value: {"BOOL": value}),
     "Demand": _DEMAND,
     "Properties": _DEMAND,
