@@ -30,7 +30,7 @@ except ImportError:
 with pytest.MonkeyPatch.context() as region:
     region.setenv("AWS_DEFAULT_REGION", "us-east-1")
     from slotq.pipelines import QueueStep
-    from slotq.pipelines.sdk import PipelineSession
+    from slotq.pipelines.sdk import PipelineSession, local_pipeline_session
 
     if VERSION == 2:
         from sagemaker.estimator import Estimator
@@ -331,3 +331,21 @@ def test_unchanged_code_is_the_same_request_however_often_it_is_built(page, monk
     (folder,) = re.findall(r"s3://[^\\\"]*/sourcedir.tar.gz", one)[:1]
     Path("train.py").write_text("print('trains better')")
     assert folder not in page["pipeline"].definition()
+
+
+def test_a_local_session_that_runs_no_pipelines_is_refused(session):
+    if VERSION == 2:
+        from sagemaker.local import LocalSession
+    else:
+        from sagemaker.core.local import LocalSession
+
+    local = LocalSession(session.boto_session)
+    with pytest.raises(InvalidRequest, match="LocalPipelineSession") as error:
+        QueueStep("train", trains(local), data())
+    assert error.value.field == "estimator"
+
+
+def test_a_local_step_refuses_retry_policies_too(session):
+    local = local_pipeline_session()(session.boto_session)
+    with pytest.raises(InvalidRequest, match="retries are the queue's"):
+        QueueStep("train", trains(local), data(), retry_policies=[1])
