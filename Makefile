@@ -45,7 +45,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install environments wheels test journeys properties test-sagemaker3 test-torch test-toolkit ecosystem ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
+.PHONY: help install environments wheels release test journeys properties test-sagemaker3 test-torch test-toolkit ecosystem ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,12 @@ wheels: $(INSTALLED) ## The wheels for your team, in dist/ (wants node and npm: 
 		echo "npm failed: the wheel has no page (slotq ui). make ui shows why." >&2; exit 1; }
 	@ls dist
 
+release: export SOURCE_DATE_EPOCH = 315532800
+release: $(SAM_INSTALLED) wheels ## All that a team without a clone needs, in dist/slotq-VERSION (docs/release.md)
+	bash -c 'source .ci/lambda-python; .ci/sam-build'
+	version=$$($(BIN)/python -c "import slotq_core; print(slotq_core.__version__)"); \
+		$(VENV)/sam/bin/python -m release $$version dist/slotq-$$version
+
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo
 
@@ -78,7 +84,7 @@ test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
 
 test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, Lightning and transformers, in an environment of its own
-	$(PYTEST) $(addprefix tests/functional/training/,test_torch.py test_libraries.py test_page.py) $(addprefix tests/functional/local/,test_torch.py test_torch_nodes.py) $(ARGS)
+	$(PYTEST) $(addprefix tests/functional/training/,test_torch.py test_worlds_torch.py test_libraries.py test_page.py) $(addprefix tests/functional/local/,test_torch.py test_torch_nodes.py) $(ARGS)
 
 test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
 	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)

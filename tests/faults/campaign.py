@@ -16,8 +16,10 @@ from traceback import format_exc
 from tests.contract import dynamodb_local
 from tests.faults import (
     backfill_mutants,
+    callback_mutants,
     chaos,
     crashes,
+    elastic_mutants,
     hours_mutants,
     interleavings,
     mutants,
@@ -25,6 +27,7 @@ from tests.faults import (
     nodes,
     plan_mutants,
     reservation_mutants,
+    semi_preemptible_mutants,
     start_mutants,
     warm_mutants,
     world,
@@ -50,8 +53,11 @@ MUTANTS = (
     *plan_mutants.MUTANTS,
     *reservation_mutants.MUTANTS,
     *backfill_mutants.MUTANTS,
+    *semi_preemptible_mutants.MUTANTS,
     *start_mutants.MUTANTS,
+    *elastic_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
+    *callback_mutants.MUTANTS,
 )
 
 Task = tuple[str, ...]

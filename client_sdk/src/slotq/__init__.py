@@ -8,6 +8,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     queue_calls    calls about pools, projects, configuration, usage and the service
     earlier_names  QueueClient's methods under their names of version 0.2
     session        SageMaker's SDKs and boto3, through the queue
+    pipelines      steps of SageMaker Pipelines through the queue
     airflow        the queue in Apache Airflow
     aws_members    the members of the AWS calls that are answered here
     jobs           one job, from submission to end
@@ -23,6 +24,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     remote_shell   a shell in a running job, and its ports here
     ui             the queue in the browser
     cost           what a queue costs
+    deployment     a queue from the folder of a release
     document       a queue's configuration as a YAML file
     simulate       the policy on a virtual clock
     local          the whole system on this machine

@@ -205,6 +205,7 @@ SDK = (
 )
 MIGRATION = "tests/unit/client/test_migration_pages.py runs it against a served queue"
 ANOTHER = "another way to submit what the page has just submitted, under the same name"
+STATES = "tests/functional/test_step_functions.py starts, stops and ends such executions"
 FRAGMENT = "a part of a file: tests/unit/test_docs.py loads it"
 
 ELSEWHERE: dict[str, dict[str, str]] = {
@@ -247,6 +248,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "└── group grid": "tests/unit/client/test_graph.py draws such a graph",
     },
     "docs/deploy.md": {"": AWS},
+    "docs/elastic-scripts.md": {
+        "slotq.world(": "tests/functional/training/test_worlds.py runs it as several processes",
+    },
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
     "docs/federated.md": {"  meta.json\n": "a picture of the folder"},
@@ -297,6 +301,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/performance.md": {"make bench": "`.ci/run` runs it in short"},
     "docs/permissions.md": {"": POLICY},
     "docs/regions.md": {"SLOTQ_REGION": AWS},
+    "docs/release.md": {
+        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines",
+        "module": "tests/built/test_release.py reads the module",
+    },
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"
     },
@@ -308,6 +316,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/simulate.md": {
         '"metrics"': "a picture of the document's form; tests/unit/simulate",
         "do not hold": "a scenario that fails; tests/unit/simulate",
+    },
+    "docs/step-functions.md": {
+        "aws stepfunctions": f"{AWS}; {STATES}",
+        "sam deploy": f"{AWS}; tests/unit/test_step_functions_files.py knows its parameters",
+        '"ended_at"': STATES,
+        '"ErrorEquals"': "a part of a file: tests/unit/test_step_functions_files.py",
     },
     "docs/suspendable.md": {
         "import": "a script: tests/functional/training/test_page.py suspends and resumes each",

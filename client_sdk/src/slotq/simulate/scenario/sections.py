@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -29,6 +29,7 @@ from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import elastic_fault
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING
@@ -244,6 +245,7 @@ class GroupSpec(Section):
     min_members: Positive | None = None
     mandatory: tuple[Name, ...] = ()
     same_pool: Flag = False
+    elastic: Flag = False
     ends_with: Name | None = None
     """The member whose end ends the gang."""
     heartbeat_seconds: Period | None = None
@@ -252,11 +254,14 @@ class GroupSpec(Section):
 
     @model_validator(mode="after")
     def _gang_or_sweep(self) -> Self:
-        of_gangs = {"min_members", "mandatory", "same_pool", "ends_with", "heartbeat_seconds"}
+        of_gangs = {"min_members", "mandatory", "same_pool", "elastic", "ends_with"}
+        of_gangs.add("heartbeat_seconds")
         mixed = of_gangs & self.model_fields_set
         if self.max_parallel is not None and mixed:
             message = "a group with max_parallel is a sweep: this key is for gangs"
             refuse(*(DocumentFault((key,), message) for key in sorted(mixed)))
+        if self.elastic and (fault := elastic_fault(self.min_members, self.ends_with)):
+            refuse(DocumentFault((fault[0],), fault[1]))
         return self
 
 
@@ -321,7 +326,7 @@ class JobSpec(Section):
     """Its MaxRuntimeInSeconds, which decides where it fits into a pool's hours, how long it waits
     for spot instances, and whether it may pass a job that a pool drains for. None: SageMaker's
     default, and no bound where pools drain."""
-    preemptible: Flag = True
+    preemptible: Flag | Literal["semi"] = True
     min_runtime: Duration = 0
     user: MaybeName = ""
     role: MaybeName = ""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotq_core.adapters.sagemaker.observations import (
     ODD,
@@ -59,6 +60,8 @@ from slotq_core.wire.training.field_paths import instance_count
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
+
+T = TypeVar("T")
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
@@ -264,36 +267,31 @@ class SageMakerTraining:
         return CallResult(verdict=Verdict.OK)
 
     def describe(self, training_job: str) -> Observation | None:
-        try:
-            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
-        except _Failure as failure:
-            if failure.not_found:
-                return None
-            raise failure.unavailable(f"DescribeTrainingJob {training_job}") from failure
-        try:
-            return observation_of(found, at=self._clock.now())
-        except NotUnderstood as error:
-            raise Unavailable(f"DescribeTrainingJob {training_job}: {error}") from error
-        except ODD as error:
-            kind = type(error).__name__
-            raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
+        return self._described("training_job", training_job, observation_of)
 
     def describe_plan(self, arn: str) -> PlanFacts | None:
         # Most queues have no plans, and no cold start should pay for them.
         from slotq_core.adapters.sagemaker.training_plans import plan_facts
 
+        return self._described("training_plan", arn, partial(plan_facts, arn))
+
+    def _described(self, kind: str, name: str, read: Callable[..., T]) -> T | None:
+        """What `read(answer, at=now)` makes of SageMaker's answer about `name`; None: there is
+        none. Raises Unavailable without an answer that can be read."""
+        noun = kind.title().replace("_", "")
+        said = f"Describe{noun} {name}"
         try:
-            found = self._ask("describe_training_plan", lambda: {"TrainingPlanName": arn})
+            found = self._ask(f"describe_{kind}", lambda: {f"{noun}Name": name})
         except _Failure as failure:
             if failure.not_found:
                 return None
-            raise failure.unavailable(f"DescribeTrainingPlan {arn}") from failure
+            raise failure.unavailable(said) from failure
         try:
-            return plan_facts(arn, found, at=self._clock.now())
+            return read(found, at=self._clock.now())
         except NotUnderstood as error:
-            raise Unavailable(f"DescribeTrainingPlan {arn}: {error}") from error
+            raise Unavailable(f"{said}: {error}") from error
         except ODD as error:
-            raise Unavailable(f"DescribeTrainingPlan {arn}: {type(error).__name__}") from error
+            raise Unavailable(f"{said}: {type(error).__name__}") from error
 
     def live(self) -> LiveTrainingJobs:
         """List without a status filter: with StatusEquals, SageMaker cuts its pages before it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
-from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.jobs import SEMI, Claim, Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
@@ -27,6 +27,7 @@ from slotq_core.policy.state.decided import Decided
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import MayEvict, may_evict
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.budgets import Budgets
@@ -63,7 +64,12 @@ class PlanState:
         self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
         self.journal, self.gangs = Journal(), gangs(snapshot)
-        self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs)
+        (self.may_evict, self.beyond_core), self.held_in = (
+            _may_evict(snapshot, budgets, self.gangs), dict[str, str](),
+        )  # fmt: skip
+        """Who may be a victim in this plan, and the members of elastic gangs that always may (None:
+        no gang is elastic); by job, the pool that holds slots for it."""
+        self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs, self.may_evict)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
@@ -73,7 +79,9 @@ class PlanState:
         )
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, self.journal)
-        self.running = RunningJobs(seen, now, self.gangs, self.journal, self.nodes)
+        self.running = RunningJobs(
+            seen, now, self.gangs, self.journal, self.nodes, may_evict=self.may_evict
+        )
         self.accounts = Accounts(
             seen,
             lines,
@@ -82,6 +90,7 @@ class PlanState:
             snapshot,
             nodes=self.nodes,
             now=now,
+            may_evict=self.may_evict,
         )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
@@ -89,8 +98,6 @@ class PlanState:
         self.reservations = _reservation_rights(self.rooms, now, budgets)
         self.limits = QuotaLimits(self.accounts, self.shares, self.reservations)
         self.lines, self.decided = self._turn_takers(lines), Decided(self.journal)
-        self.held_in: dict[str, str] = {}
-        """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
         """The jobs that lose, in the present turn, the slots that this plan gave them."""
         self.evicted: list[Place] = []
@@ -128,6 +135,8 @@ class PlanState:
             names = sorted(job.pools, key=lambda name: last.get(name, 0))
             self._rooms_of[key] = [self.rooms[name] for name in names if name in self.rooms]
         rooms = self._rooms_of[key]
+        if self.gangs and job.group in self.gangs:
+            rooms = self._beside_gang(job, rooms)
         if self.accounts.are_shut:
             rooms = [room for room in rooms if self.accounts.open_to(job, room.pool.name)]
         if job.refused_in:
@@ -135,6 +144,13 @@ class PlanState:
         if self.tries_last or job.name not in self.barred:
             return rooms
         return [room for room in rooms if room.pool.name not in self.barred[job.name]]
+
+    def _beside_gang(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
+        """The rooms where a member of a gang that needs one pool may join, while the gang runs."""
+        gang = self.gangs[job.group]
+        if not (gang.group.same_pool and gang.runs):
+            return rooms
+        return [room for room in rooms if room.pool.name in gang.pools]
 
     def _without_refusing(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
         open_to = [r for r in rooms if not takes_only_free_slots(job, r.pool.name, self.now)]
@@ -410,6 +426,29 @@ class PlanState:
         return single + [WaitingLine([gang.representative]) for gang in ready]
 
 
+def _may_evict(
+    snapshot: Snapshot, budgets: Budgets, gangs: Mapping[str, LiveGang]
+) -> tuple[MayEvict, set[str] | None]:
+    """Who may be a victim: also by quota, where a semi-preemptible job runs. And the members of
+    elastic gangs that always may."""
+    beyond_core = _beyond_core(gangs)
+    if not any(job.preemptible == SEMI for job in snapshot.active):
+        return may_evict(frozenset(), beyond_core), beyond_core
+    from slotq_core.policy.state.quotas.in_quota import in_quota
+
+    protected = in_quota(snapshot, budgets.soft, beyond_core or frozenset())
+    return may_evict(protected, beyond_core), beyond_core
+
+
+def _beyond_core(gangs: Mapping[str, LiveGang]) -> set[str] | None:
+    """None: no gang is elastic, as in most queues, and no cold start should pay for one."""
+    if not any(gang.group.elastic for gang in gangs.values()):
+        return None
+    from slotq_core.policy.state.groups.elastic import beyond_core
+
+    return beyond_core(gangs)
+
+
 def _reservation_rights(
     rooms: Mapping[str, PoolRoom], now: int, budgets: Budgets
 ) -> ReservationRights | None:
@@ -422,11 +461,15 @@ def _reservation_rights(
 
 
 def _nodes_of(
-    snapshot: Snapshot, now: int, journal: Journal, gangs: Mapping[str, LiveGang]
+    snapshot: Snapshot,
+    now: int,
+    journal: Journal,
+    gangs: Mapping[str, LiveGang],
+    may_evict: MayEvict,
 ) -> Nodes | None:
     """The nodes of the plan; None: there are none, and no pool may have some."""
     if not (snapshot.nodes or any(pool.nodes for pool in snapshot.pools)):
         return None
     from slotq_core.policy.state.nodes.nodes import Nodes
 
-    return Nodes(snapshot, now, journal, gangs)
+    return Nodes(snapshot, now, journal, gangs, may_evict)
