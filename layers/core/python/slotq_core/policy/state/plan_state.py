@@ -431,7 +431,7 @@ def _may_evict(
 ) -> tuple[MayEvict, set[str] | None]:
     """Who may be a victim: also by quota, where a semi-preemptible job runs. And the members of
     elastic gangs that always may."""
-    beyond_core = _beyond_core(gangs)
+    beyond_core = _beyond_core(snapshot, gangs)
     if not any(job.preemptible == SEMI for job in snapshot.active):
         return may_evict(frozenset(), beyond_core), beyond_core
     from slotq_core.policy.state.quotas.in_quota import in_quota
@@ -440,13 +440,18 @@ def _may_evict(
     return may_evict(protected, beyond_core), beyond_core
 
 
-def _beyond_core(gangs: Mapping[str, LiveGang]) -> set[str] | None:
+def _beyond_core(snapshot: Snapshot, gangs: Mapping[str, LiveGang]) -> set[str] | None:
     """None: no gang is elastic, as in most queues, and no cold start should pay for one."""
     if not any(gang.group.elastic for gang in gangs.values()):
         return None
-    from slotq_core.policy.state.groups.elastic import beyond_core
+    from slotq_core.policy.state.groups.elastic import beyond_core, changed_cores
 
-    return beyond_core(gangs)
+    names = beyond_core(gangs)
+    if snapshot.projects and (cores := changed_cores(gangs)):
+        from slotq_core.policy.state.quotas.in_quota import cores_beyond_quota
+
+        names |= cores_beyond_quota(snapshot, cores, names)
+    return names
 
 
 def _reservation_rights(
