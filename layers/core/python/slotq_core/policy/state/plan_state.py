@@ -65,6 +65,7 @@ class PlanState:
         self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
         self.journal, self.gangs = Journal(), gangs(snapshot)
+        self.beyond_core = _beyond_core(snapshot, self.gangs)
         self.may_evict = _may_evict(snapshot, budgets, self.beyond_core)
         self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs, self.may_evict)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
@@ -95,8 +96,7 @@ class PlanState:
         self.reservations = _reservation_rights(self.rooms, now, budgets)
         self.limits = QuotaLimits(self.accounts, self.shares, self.reservations)
         self.lines, self.decided = self._turn_takers(lines), Decided(self.journal)
-        self.held_in: dict[str, str] = {}
-        """By job, the pool that holds slots for it."""
+        self.held_in: dict[str, str] = {}  # By job, the pool that holds slots for it.
         self.lost: list[Loss] = []
         """The jobs that lose, in the present turn, the slots that this plan gave them."""
         self.evicted: list[Place] = []
@@ -113,16 +113,6 @@ class PlanState:
         """By project, the lowest rank among the jobs that this plan has started."""
         self._rooms_of: dict[tuple[tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
         self._given: dict[str, int] = {}  # By job, the checkpoint before its turn gave it slots.
-
-    @cached_property
-    def beyond_core(self) -> set[str] | None:
-        """The members of elastic gangs that the plan may evict singly. None: no gang is elastic, as
-        in most queues, and no cold start should pay for one."""
-        if not any(gang.group.elastic for gang in self.gangs.values()):
-            return None
-        from slotq_core.policy.state.groups.elastic import beyond_core
-
-        return beyond_core(self.gangs)
 
     def begin_turn(self) -> int:
         """Begin a turn. Return the checkpoint before it."""
@@ -443,6 +433,21 @@ def _may_evict(
     from slotq_core.policy.state.quotas.in_quota import in_quota
 
     return may_evict(in_quota(snapshot, budgets.soft, beyond_core or frozenset()), beyond_core)
+
+
+def _beyond_core(snapshot: Snapshot, gangs: Mapping[str, LiveGang]) -> set[str] | None:
+    """The members of elastic gangs that the plan may evict singly. None: no gang is elastic, as in
+    most queues, and no cold start should pay for one."""
+    if not any(gang.group.elastic for gang in gangs.values()):
+        return None
+    from slotq_core.policy.state.groups.elastic import beyond_core, changed_cores
+
+    names = beyond_core(gangs)
+    if snapshot.projects and (cores := changed_cores(gangs)):
+        from slotq_core.policy.state.quotas.in_quota import cores_beyond_quota
+
+        names |= cores_beyond_quota(snapshot, cores, names)
+    return names
 
 
 def _reservation_rights(
