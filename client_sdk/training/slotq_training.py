@@ -723,6 +723,7 @@ class _Server:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
+            connection.settimeout(None)
             threading.Thread(target=self._serve, args=(_Line(connection),), daemon=True).start()
 
     def _serve(self, line: _Line) -> None:
@@ -832,6 +833,7 @@ def _listener(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises OSError."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.settimeout(None)  # The script may have set another default.
     made.bind((host, port))
     made.listen(1024)
     return made

@@ -17,11 +17,10 @@ from slotq.demo.environment import with_variables
 from slotq.demo.world import settings
 from tests import emulators
 from tests.functional.local.account import Account
-from tests.functional.training.breathing import PLAIN, SHARDS, STEPS, slowly
+from tests.functional.training.breathing import PLAIN, SHARDS, STEPS, WORK, slowly
 from tests.functional.training.processes import FILE
 
 RINGS = ("ring-1", "ring-2", "ring-3", "ring-4")
-WORK = "time.sleep(0.01)  # your training"
 SLEEPS = "import time; time.sleep(3600)"
 
 

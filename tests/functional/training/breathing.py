@@ -9,11 +9,12 @@ from tests.functional.training.processes import ROOT, Container
 
 PAGE = (ROOT / "docs" / "elastic-scripts.md").read_text()
 PLAIN, TORCH = re.findall(r"^```python\n([^`]*slotq\.world\([^`]*)^```", PAGE, re.MULTILINE)
-PACE = "os.path.exists(os.environ['ENOUGH']) or time.sleep(0.3)"
+PACE = "__import__('os').path.exists(__import__('os').environ['ENOUGH']) or time.sleep(0.3)"
 """Slow until the story is over, however long it takes."""
 QUICK = "import slotq_training\nslotq_training._SILENT_SECONDS = 3.0\n"
 """A member counts as gone after three seconds."""
 STEPS, SHARDS = 400, 24
+WORK = "time.sleep(0.01)  # your training"
 
 
 def slowly(script: str, work: str) -> str:
@@ -62,7 +63,8 @@ class Member:
     def ends(self):
         out, errors = self.process.communicate()
         assert self.process.returncode == 0, errors
-        return out.splitlines()[-1]
+        self.said += out.splitlines()
+        return self.said[-1]
 
 
 class Gang:

@@ -15,7 +15,7 @@ import pytest
 from slotq.demo.environment import with_variables
 from slotq.demo.world import settings
 from tests import emulators
-from tests.functional.training.breathing import PLAIN, QUICK, SHARDS, STEPS, breathe, slowly
+from tests.functional.training.breathing import PLAIN, QUICK, SHARDS, STEPS, WORK, breathe, slowly
 from tests.functional.training.processes import until
 
 
@@ -33,7 +33,7 @@ def test_two_four_one_and_four_processes_end_as_one_that_nothing_has_interrupted
         with with_variables(variables, instead_of=("AWS_", "SLOTQ_")):
             aws = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
         place = f"s3://{account.bucket}/out/slotq-groups/ring/1"
-        last = breathe(gang(slowly(PLAIN, "time.sleep(0.01)  # your training"), place, **aws))
+        last = breathe(gang(slowly(PLAIN, WORK), place, **aws))
         keys = [
             each["Key"].rpartition("/1/")[2]
             for each in account.s3.list_objects_v2(Bucket=account.bucket, Prefix="out/")["Contents"]
@@ -48,10 +48,11 @@ def test_two_four_one_and_four_processes_end_as_one_that_nothing_has_interrupted
 
 def rings(gang, count=3):
     """A gang in its first generation, whose members count as gone after three seconds."""
-    made = gang(QUICK + slowly(PLAIN, "time.sleep(0.01)  # your training"))
+    made = gang(QUICK + slowly(PLAIN, WORK))
     members = [made.member(number).start(size=count) for number in range(1, count + 1)]
     for member in members:
         assert member.meets(count) == 1
+    until(lambda: members[0].container.report.get("step", 0) > 1, "they train")
     return made, members
 
 
@@ -128,3 +129,15 @@ def test_it_runs_on_the_oldest_python(gang):
     for member in members:
         assert member.meets(2) == 1
     assert {json.loads(member.ends())["seen"] for member in members} == {STEPS * SHARDS}
+
+
+def test_a_timeout_of_the_script_for_all_sockets_ends_no_world(gang):
+    made = gang("import socket\nsocket.setdefaulttimeout(1.0)\n" + slowly(PLAIN, WORK))
+    members = [made.member(number).start(size=2) for number in (1, 2)]
+    for member in members:
+        assert member.meets(2) == 1
+    until(lambda: members[0].container.report.get("step", 0) > 6, "more than a second")
+    made.enough.touch()
+    for member in members:
+        assert json.loads(member.ends())["seen"] == STEPS * SHARDS
+        assert len(member.said) == 2, "one world from beginning to end"
