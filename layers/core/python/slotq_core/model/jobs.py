@@ -315,7 +315,7 @@ class Job(JobSettings):
     def evictable(self) -> bool:
         """Whether the job may be evicted at all: it is preemptible or semi-preemptible training.
         Plans ask `PlanState.may_evict`."""
-        return bool(self.preemptible) and self.workload is _TRAINING
+        return self.preemptible is not False and self.workload is _TRAINING
 
     @property
     def always_evictable(self) -> bool:
