@@ -393,6 +393,26 @@ def test_a_tick_without_time_leaves_them_to_the_next(world):
     assert world.waiting.beats == ["token"]
 
 
+@pytest.mark.parametrize("most", [answering.MOST_A_TICK, 50])
+def test_a_tick_whose_time_runs_out_goes_on_where_it_stopped(world, monkeypatch, most):
+    """Else whose names come last would never have their turn while AWS is slow."""
+    monkeypatch.setattr(answering, "MOST_A_TICK", most)
+    world.runtime = 10_000_000
+    for place in range(70):
+        world.wait(f"job{place:04}", f"token{place:04}")
+    beats = world.waiting.still_waits
+
+    def slowly(callback: Callback) -> bool:
+        world.clock.set(world.clock.now() + 1_000)
+        return beats(callback)
+
+    monkeypatch.setattr(world.waiting, "still_waits", slowly)
+    for ticks in range(1, 5):
+        world.clock.set(world.clock.now() + 60_000)
+        world.manager.tick(budget=40_000)  # Time for twenty.
+        assert len({*world.waiting.beats}) == min(70, 20 * ticks)
+
+
 def test_a_job_whose_records_have_gone_is_answered(world):
     world.wait("job1", "token")
     world.deliver()
