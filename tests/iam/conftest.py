@@ -271,6 +271,7 @@ def step_calls(monkeypatch: pytest.MonkeyPatch) -> Recorder:
         patch.delenv(app.SERVES, raising=False)
         patch.setenv("SLOTQ_ANNOUNCE", "1")
         patch.setenv("SLOTQ_CALLBACKS", "pipeline")
+        patch.delenv(app.SERVES, raising=False)  # What another life has served last.
         patch.setenv("SLOTQ_LIMITS", "waiting=2,submissions=60")
         patch.setenv("SLOTQ_SUBMITTERS", "/slotq/slotq/pipelines/")
         patch.setenv("SLOTQ_MANAGER", FUNCTION)
