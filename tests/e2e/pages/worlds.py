@@ -203,6 +203,10 @@ SDK = (
     "an image is not run on the emulator; tests/unit/client/test_client_page.py runs it against a "
     "served queue, for version 3 in `make test-sagemaker3`"
 )
+PIPELINES = (
+    "it wants SageMaker: tests/unit/client/test_pipelines.py builds the definition, for version 3 "
+    "in `make test-sagemaker3`"
+)
 MIGRATION = "tests/unit/client/test_migration_pages.py runs it against a served queue"
 ANOTHER = "another way to submit what the page has just submitted, under the same name"
 STATES = "tests/functional/test_step_functions.py starts, stops and ends such executions"
@@ -254,7 +258,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
     "docs/federated.md": {"  meta.json\n": "a picture of the folder"},
-    "docs/gangs.md": {"estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it"},
+    "docs/gangs.md": {
+        "estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it",
+        "elastic: true": "a part of a file; tests/e2e/test_elastic.py submits such a gang",
+    },
     "docs/give-it-to-your-team.md": {
         "make wheels": "it wants npm: tests/built/test_wheels.py installs wheels",
         "aws s3 sync": AWS,
@@ -300,6 +307,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/operations.md": {"": AWS},
     "docs/performance.md": {"make bench": "`.ci/run` runs it in short"},
     "docs/permissions.md": {"": POLICY},
+    "docs/pipelines.md": {
+        "PipelineSession()\ninstances": PIPELINES,
+        "ModelTrainer(": PIPELINES,
+        "sam deploy": f"{AWS}; tests/functional/test_pipelines.py runs the function",
+        "aws cloudformation": f"{AWS}; tests/iam/test_pipelines_queue.py judges its policy",
+    },
     "docs/regions.md": {"SLOTQ_REGION": AWS},
     "docs/release.md": {
         "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines",
