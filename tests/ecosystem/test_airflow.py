@@ -51,7 +51,7 @@ def evicted_once(aws, queue, name):
     """Let another job evict this one, and end."""
     running(queue, name)
     until(lambda: lines_of(aws, queue, name)[1:], f"{name} does nothing")
-    high = f"{name}-high"
+    high = f"high-{name}"
     queue.with_settings(priority=50).submit(request(aws, high, ENDLESS))
     until(lambda: queue.jobs.view(name).evictions, f"{name} was not evicted")
     running(queue, high)

@@ -44,13 +44,14 @@ def test_a_failure_has_the_jobs_reason(aws, airflow, queue):
     assert ran.result is None
 
 
-def test_cancelling_the_job_ends_the_task(aws, airflow, queue):
+def test_cancelling_the_job_fails_the_task(aws, airflow, queue):
     name = f"plain-gone-{airflow.name}"
     begun = airflow.begin(OPERATOR, under=SLOTQ_EXEC, config=request(aws, name, ENDLESS), **QUICKLY)
     running(queue, name)
     queue.jobs.cancel(name)
     ran = airflow.ended(begun)
-    assert ran.result["Training"]["TrainingJobStatus"] == "Stopped", ran.printed
+    assert f"Error training {name}: Stopped" in ran.printed
+    assert ran.result is None
 
 
 def test_thirty_lines_are_thirty_lines_and_the_calls_are_recorded(aws, airflow, queue):

@@ -1,4 +1,4 @@
-"""The queue in Apache Airflow: `pip install 'slotq[airflow]'` where Airflow's workers run.
+"""The queue in Apache Airflow: install the extra `airflow` where Airflow's workers run.
 
 Only Airflow imports what is below; `task_job` and `provider_info` need no Airflow.
 
