@@ -67,6 +67,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "DescribeTrainingPlan",
             "ListTags",
             "ListTrainingJobs",
+            "DescribePipelineExecution",
             "SendPipelineExecutionStepFailure",
             "SendPipelineExecutionStepSuccess",
             "StopTrainingJob",

@@ -164,6 +164,18 @@ def test_each_other_end_is_a_failure_with_its_own_error(end, error):
     assert json.loads(job_answers.task_failure(answer)[1])["reason"] == answer.reason
 
 
+def test_a_time_box_is_a_failure_of_its_own(world):
+    world.runtime = 10 * 86_400_000
+    world.wait("job1", "token")
+    world.deliver()
+    world.later(86_400 + 200)
+    world.tick()
+    ((_, answer),) = world.waiting.sent
+    error, cause = job_answers.task_failure(answer)
+    assert error == "SlotQ.MaxRuntimeExceeded"
+    assert json.loads(cause)["model"] == "s3://bucket/out/job1/output/model.tar.gz"
+
+
 def test_an_eviction_is_no_end(world):
     world.wait("low", "token", priority=1)
     world.deliver()

@@ -28,6 +28,8 @@ from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 
 QUEUED = "CreateTrainingJob"
 
+_QUEUE_STEP = "make each training step a slotq.pipelines.QueueStep, which waits for a job here"
+
 INSTEAD: Mapping[str, str] = {
     "CreateHyperParameterTuningJob": (
         "put the trials into the queue as a sweep: session.sweep(tuner), "
@@ -40,8 +42,8 @@ INSTEAD: Mapping[str, str] = {
     "CreateAutoMLJobV2": (
         "train the candidates that you want to compare as a sweep: session.sweep, or slotq sweep"
     ),
-    "StartPipelineExecution": "submit the training steps to the queue, each --after the one before",
-    "RetryPipelineExecution": "submit the training steps to the queue, each --after the one before",
+    "StartPipelineExecution": _QUEUE_STEP,
+    "RetryPipelineExecution": _QUEUE_STEP,
 }
 """The operations of which training jobs come that SageMaker itself creates, so that the queue never
 sees them; those of pipelines only where a step trains. Each with what to do instead."""
