@@ -436,7 +436,7 @@ def _may_evict(
 
 
 def _beyond_core(snapshot: Snapshot, gangs: Mapping[str, LiveGang]) -> set[str] | None:
-    """The members of elastic gangs that the plan may evict singly. None: no gang is elastic, as in
+    """The members of elastic gangs that the plan may always evict. None: no gang is elastic, as in
     most queues, and no cold start should pay for one."""
     if not any(gang.group.elastic for gang in gangs.values()):
         return None
