@@ -27,8 +27,16 @@ def task(token: str, when: WhenAbandoned = WhenAbandoned.CANCEL) -> Callback:
     return Callback(kind=CallbackKind.TASK, token=token, when_abandoned=when)
 
 
-def submitted(store: Store, name: str, token: str) -> Job:
-    return store.jobs.submit(a_job(name), REQUEST, callback=task(token))
+def submitted(store: Store, name: str, token: str, *, by: str = "ann") -> Job:
+    return store.jobs.submit(a_job(name, submitter=by), REQUEST, callback=task(token))
+
+
+def a_tick(store: Store, limit: int) -> list[KeptCallback]:
+    """Look at those whose turn it is."""
+    some, more = store.callbacks.some(limit=limit)
+    if more:
+        store.callbacks.go_on_behind(some)
+    return [*some]
 
 
 def there(store: Store) -> list[tuple[str, str, bool]]:
@@ -56,7 +64,7 @@ def test_a_job_without_one_keeps_none(store: Store) -> None:
     a_queue(store)
     waits(store, "job1")
     assert there(store) == []
-    assert store.callbacks.some(limit=10) == []
+    assert store.callbacks.some(limit=10) == ([], False)
 
 
 def test_the_newest_token_wins_and_the_old_one_stays_to_be_told(store: Store) -> None:
@@ -123,10 +131,66 @@ def test_more_than_a_tick_takes_are_taken_by_turns(store: Store) -> None:
     a_queue(store)
     for number in range(7):
         submitted(store, f"job{number}", f"token{number}")
-    seen = Counter(kept.job for _ in range(6) for kept in store.callbacks.some(limit=3))
+    seen = Counter(kept.job for _ in range(6) for kept in a_tick(store, 3))
     assert set(seen) == {f"job{number}" for number in range(7)}
     assert max(seen.values()) - min(seen.values()) <= 1
-    assert len(store.callbacks.some(limit=7)) == 7
+    assert len(a_tick(store, 7)) == 7
+
+
+def test_whoever_has_few_is_looked_at_in_each_tick(store: Store) -> None:
+    a_queue(store)
+    for number in range(30):
+        submitted(store, f"a-job{number:02}", f"token{number}", by="many")
+    submitted(store, "z-job", "mine", by="few")
+    ticks = [[kept.job for kept in a_tick(store, 6)] for _ in range(6)]
+    assert all("z-job" in tick and len(tick) == 6 for tick in ticks)
+    assert len({job for tick in ticks for job in tick}) == 31, "nobody's room is left unused"
+
+
+@pytest.mark.parametrize("limit", [3, 8])
+def test_submitters_take_turns_where_there_are_more_of_them(store: Store, limit: int) -> None:
+    a_queue(store)
+    for number in range(24):
+        submitted(store, f"job{number:02}", f"token{number}", by=f"user{number}")
+    seen = Counter(kept.job for _ in range(24 // limit) for kept in a_tick(store, limit))
+    assert [*seen.values()] == [1] * 24
+
+
+def test_replaced_tokens_take_no_turn_of_a_heartbeat(store: Store) -> None:
+    a_queue(store)
+    jobs = [submitted(store, f"job{number}", f"token{number}") for number in range(8)]
+    for job in jobs:
+        for number in range(10):
+            store.callbacks.attach(job, task(f"{job.name}-{number}"))
+    for _ in range(3):
+        some = a_tick(store, 8)
+        assert {kept.job for kept in some if not kept.superseded} == {job.name for job in jobs}
+        assert len(some) == 10
+    seen = {kept.token for _ in range(40) for kept in a_tick(store, 8) if kept.superseded}
+    assert len(seen) == 80, "each of them has its turn"
+
+
+@pytest.mark.parametrize("by", ["ann", "eve"])
+def test_a_later_job_of_the_name_takes_no_place(store: Store, by: str) -> None:
+    """Whoever waits for the job whose records have gone has not been told yet."""
+    a_queue(store)
+    gone = a_job("job1", submitter="ann", entry_time=1)
+    store.callbacks.attach(gone, task("old"))
+    new = submitted(store, "job1", "new", by=by)
+    assert {token for _, token, _ in there(store)} == {"old", "new"}
+    assert store.callbacks.attach(new, task("newer"))
+    assert {(kept.entered, kept.token, kept.superseded) for kept in store.callbacks.all()} == {
+        (1, "old", False),
+        (new.entry_time, "new", True),
+        (new.entry_time, "newer", False),
+    }
+
+
+def test_a_token_attached_later_replaces_none_of_an_earlier_job(store: Store) -> None:
+    a_queue(store)
+    store.callbacks.attach(a_job("job1", entry_time=1), task("old"))
+    assert store.callbacks.attach(waits(store, "job1"), task("new"))
+    assert all(not kept.superseded and not kept.former for kept in store.callbacks.all())
 
 
 @pytest.mark.parametrize("limit", [30, 24])
@@ -135,11 +199,11 @@ def test_who_had_no_time_comes_first_in_the_next_turn(store: Store, limit: int) 
     names = [f"job{number:02}" for number in range(TOGETHER + 5)]
     for name in names:
         submitted(store, name, f"token of {name}")
-    some = store.callbacks.some(limit=limit)
-    store.callbacks.go_on_behind(some[TOGETHER - 1])
-    behind = [kept.job for kept in store.callbacks.some(limit=limit)]
+    some, _ = store.callbacks.some(limit=limit)
+    store.callbacks.go_on_behind(some[:TOGETHER])
+    behind = [kept.job for kept in store.callbacks.some(limit=limit)[0]]
     assert behind[:5] == names[TOGETHER:]
-    assert behind[5:] == (names[:TOGETHER] if limit > len(names) else [])
+    assert behind[5:] == names[: min(limit, len(names)) - 5]
 
 
 def test_submissions_at_once_leave_one_token(racing_store: Store) -> None:
@@ -163,12 +227,13 @@ def test_one_that_cannot_be_read_delays_no_other(dynamo: DynamoStore, items: Tab
     a_queue(dynamo)
     job = submitted(dynamo, "job1", "first")
     submitted(dynamo, "job2", "second")
-    items.change((table.CALLBACKS, "job1"), kind={"S": "fax"})
+    key = table.callback_key(next(iter(dynamo.callbacks.all())))
+    items.change(key, kind={"S": "fax"})
     assert there(dynamo) == [("job2", "second", False)]
-    assert [kept.job for kept in dynamo.callbacks.some(limit=10)] == ["job2"]
+    assert [kept.job for kept in a_tick(dynamo, 10)] == ["job2"]
     with pytest.raises(NotUnderstood):
         dynamo.callbacks.attach(job, task("third"))
-    (finding,) = [one for one in dynamo.repair.inspect(mend=True) if one.subject == "job1"]
+    (finding,) = [one for one in dynamo.repair.inspect(mend=True) if "job1" in one.subject]
     assert finding.mended
     assert "first" not in finding.text
     assert dynamo.callbacks.attach(job, task("third"))
@@ -190,3 +255,9 @@ def test_what_a_callback_costs(
     without = calls(lambda: waits(store, "job1"))
     assert calls(lambda: submitted(store, "job2", "x" * 2048)) == without
     assert calls(lambda: store.callbacks.some(limit=10)) == ["Query"]
+    for number in range(TOGETHER):
+        submitted(store, f"more{number}", "token", by=f"user{number % 3}")
+    assert calls(lambda: store.callbacks.some(limit=100)) == ["Query", "GetItem"]
+    beyond = calls(lambda: store.callbacks.some(limit=TOGETHER))
+    four_submitters, pages = 4, 7
+    assert Counter(beyond) == {"GetItem": 1, "Query": 1 + (four_submitters + 1) + pages + 1}

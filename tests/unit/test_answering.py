@@ -384,6 +384,46 @@ def test_a_tick_makes_a_bounded_number_of_calls(world):
     assert len({*world.waiting.beats}) == number, "each has its turn"
 
 
+def test_nobody_waits_longer_for_a_neighbours_many(world, monkeypatch):
+    """The neighbour's names, and those of pipelines that need no call, come first."""
+    monkeypatch.setattr(answering, "MOST_A_TICK", 20)
+    world.runtime = 10_000_000
+    for place in range(60):
+        world.wait(f"a{place:03}", f"neighbours{place}", by="eve")
+        world.wait_in_a_pipeline(f"b{place:03}", f"a1B2c3D{place:03}")
+    mine = {f"mine{place}" for place in range(5)}
+    for token in mine:
+        world.wait(f"z{token}", token, by="bob")
+    for ticks in range(1, 11):
+        world.tick()
+        beats = world.waiting.beats
+        assert all(beats.count(token) == ticks for token in mine)
+    assert {f"neighbours{place}" for place in range(60)} <= {*beats}
+
+
+def test_replaced_tokens_delay_no_heartbeat(world, monkeypatch):
+    monkeypatch.setattr(answering, "MOST_A_TICK", 20)
+    world.runtime = 10_000_000
+    for place in range(20):
+        for number in range(6):
+            world.wait(f"job{place:02}", f"{place}-{number}")
+    newest = {f"{place}-5" for place in range(20)}
+    for ticks in range(1, 21):
+        world.tick()
+        assert {*world.waiting.beats} == newest
+        assert len(world.waiting.beats) == ticks * 20
+    assert len(world.waiting.ends) == 100
+    assert {error for _, error in world.waiting.ends} == {"SlotQ.Superseded"}
+
+
+def test_refused_heartbeats_are_one_line_a_tick(world):
+    world.runtime = 1_000_000
+    for place in range(30):
+        world.wait(f"job{place:02}", f"token{place}")
+    world.waiting.refuses = "ThrottlingException"
+    assert world.tick() == ("callback of job00, job01, job02 and 27 more: ThrottlingException",)
+
+
 def test_a_tick_without_time_leaves_them_to_the_next(world):
     world.runtime = 1_000_000
     world.wait("job1", "token")
@@ -423,6 +463,25 @@ def test_a_job_whose_records_have_gone_is_answered(world):
     world.waiting.refuses = ""
     world.tick(3600)
     assert world.waiting.ends == [("token", "SlotQ.Forgotten")]
+    assert world.kept() == []
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_later_job_of_the_name_hides_nobody_who_was_not_answered(world, later):
+    world.wait("job1", "old")
+    world.deliver()
+    world.waiting.refuses = "KmsAccessDeniedException"
+    world.tick(101)
+    world.tick(31 * 86_400)
+    assert world.states() == {}
+    if later:
+        world.submit("job1")
+    world.wait("job1", "new")
+    world.deliver()
+    world.waiting.refuses = ""
+    world.tick(3600)
+    failed = ("new", "SlotQ.Failed")  # SageMaker has the name still.
+    assert sorted(world.waiting.ends) == [failed, ("old", "SlotQ.Forgotten")]
     assert world.kept() == []
 
 

@@ -68,7 +68,7 @@ def test_a_callback_is_read_and_kept_out_of_the_request(written, callback):
         ({"pipeline_token": "has space!"}, "slotq:callback.pipeline_token"),
         ({"pipeline_token": "ninechars\n"}, "slotq:callback.pipeline_token"),
         ({**TASK, "when_abandoned": "wait"}, "slotq:callback.when_abandoned"),
-        ({**TASK, "url": "https://example.com"}, "slotq:callback.url"),
+        ({**TASK, "url": "https://example.com"}, "slotq:callback: has an unknown key"),
     ],
 )
 def test_a_wrong_callback_is_refused_by_its_field_and_never_quoted(written, says):
@@ -78,6 +78,14 @@ def test_a_wrong_callback_is_refused_by_its_field_and_never_quoted(written, says
     assert len(said) < 500
     for value in written.values() if isinstance(written, dict) else ():
         assert len(str(value)) < 6 or str(value).strip() not in said
+
+
+@pytest.mark.parametrize("written", [{TOKEN: ""}, {**TASK, TOKEN[:40]: {}}, {"a1B2c3D4e5": TASK}])
+def test_a_token_in_the_place_of_a_key_is_not_quoted(written):
+    with pytest.raises(InvalidRequest, match="its keys are task_token, pipeline_tok") as raised:
+        read(written)
+    assert TOKEN[:10] not in str(raised.value)
+    assert "a1B2c3D4e5" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["slotq:callbacks", "SlotQ:callback", "slotq_callback", "slotq:"])

@@ -13,6 +13,7 @@ from statelint.linter import Linter
 
 from slotq_core.notices import job_answers
 from slotq_core.operations.callbacks.answering import MOST_A_TICK
+from slotq_core.storage.callback_turns import REPLACED
 from tests import cloudformation
 from tests.e2e.pages.blocks import blocks
 from tests.functional.state_machines import EXAMPLES, VALUES, definition
@@ -68,15 +69,19 @@ def test_heartbeats_come_in_time_for_as_many_jobs_as_the_page_says(name):
     tick = cloudformation.template()["Resources"]["QueueManager"]["Properties"]["Events"]["Tick"]
     assert tick["Properties"]["Schedule"] == "rate(1 minute)"
     text = " ".join((EXAMPLES.parent / "step-functions.md").read_text().split())
-    by_turns, seconds, jobs, least = re.search(
+    by_turns, seconds, jobs, part, least = re.search(
         r"shows life to (\S+) jobs, by turns. So (\d+) seconds are enough for (\S+) jobs that "
-        r"state machines wait for. Never give less than (\d+)",
+        r"state machines wait for\. .*?: (\d+) jobs for each of ten\. .*Never give less than (\d+)",
         text,
     ).groups()
     assert by_turns == f"{MOST_A_TICK:,}"
+    callbacks = (EXAMPLES.parent / "callbacks.md").read_text()
+    assert f"at up to {by_turns} tokens" in callbacks
+    assert f"one for each {['', 'one', 'two', 'three', 'four'][REPLACED]} others" in callbacks
     assert one["HeartbeatSeconds"] == int(seconds) < one["TimeoutSeconds"]
     rounds = math.ceil(int(jobs.replace(",", "")) / MOST_A_TICK)
     assert 60 * (rounds + 1) < int(seconds)
+    assert 10 * int(part) == int(jobs.replace(",", ""))
     assert int(least) > 2 * 60
 
 

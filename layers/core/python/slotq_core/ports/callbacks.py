@@ -25,6 +25,8 @@ class KeptCallback:
     job: str
     entered: Moment
     """The job's entry time: a later job of the same name is another one."""
+    submitter: str
+    """A hash of the person behind the job, who shares each tick with the others."""
     kind: CallbackKind
     token: str = field(repr=False)
     token_id: str
@@ -42,6 +44,13 @@ class KeptCallback:
     """Why the last call was not accepted; empty: none was refused."""
 
     @property
+    def place(self) -> str:
+        """Where it is kept. The places of a submitter's callbacks are neighbours, those of the
+        replaced ones come after all others. `#` is in no name."""
+        newest = f"{self.submitter}#{self.job}#{self.entered}"
+        return f"~{newest}#{self.token_id}" if self.superseded else newest
+
+    @property
     def callback(self) -> Callback:
         return Callback(kind=self.kind, token=self.token, when_abandoned=self.when_abandoned)
 
@@ -57,14 +66,13 @@ class Callbacks(Protocol):
         NotUnderstood if what is kept cannot be read, and InvalidRequest if the job has had too
         many tokens."""
 
-    def some(self, *, limit: int) -> Sequence[KeptCallback]:
-        """Return at most `limit` of them, by turns: where there are more, each call goes on behind
-        the one before, and starts again at the end. One that cannot be read is left to an
-        operator."""
+    def some(self, *, limit: int) -> tuple[Sequence[KeptCallback], bool]:
+        """Return those whose turn it is (`storage.callback_turns`): at most `limit` newest tokens,
+        beside some that were replaced; and whether there may be more. One that cannot be read is
+        left to an operator."""
 
-    def go_on_behind(self, kept: KeptCallback) -> None:
-        """Let the next call of `some` go on behind this one, because there was no time for those
-        that come after it. Where there are no more than `TOGETHER`, nothing changes."""
+    def go_on_behind(self, looked_at: Sequence[KeptCallback]) -> None:
+        """Let the next call of `some` go on behind these."""
 
     def all(self) -> Iterable[KeptCallback]:
         """Yield every readable one. For people."""

@@ -9,5 +9,6 @@ ends            how long an ended job stays readable; what an ended attempt used
 scheduled       when pools open, close or change their size
 configured      what of a new configuration is kept
 callbacks       which token of a job counts
+callback_turns  whose callbacks one tick looks at
 stored_request  a request as it is kept: compressed JSON
 """

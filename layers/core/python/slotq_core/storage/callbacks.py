@@ -21,11 +21,16 @@ def kept(job: Job, callback: Callback) -> KeptCallback:
     return KeptCallback(
         job=job.name,
         entered=job.entry_time,
+        submitter=_hash(job.person or job.submitter),
         kind=callback.kind,
         token=callback.token,
-        token_id=hashlib.sha256(callback.token.encode()).hexdigest()[:16],
+        token_id=_hash(callback.token),
         when_abandoned=callback.when_abandoned,
     )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def attached(current: KeptCallback | None, new: KeptCallback) -> tuple[KeptCallback, ...]:

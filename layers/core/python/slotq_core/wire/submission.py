@@ -208,6 +208,9 @@ class SubmissionBody(BaseModel):
     def _a_callback(cls, value: object) -> object:
         if value is None:
             raise ValueError("must be an object, not null; leave the field out")
+        if isinstance(value, Mapping) and not value.keys() <= CallbackBody.model_fields.keys():
+            keys = ", ".join(CallbackBody.model_fields)
+            raise ValueError(f"has an unknown key, which may be a token; its keys are {keys}")
         return value
 
     @field_validator("TrainingJobName")

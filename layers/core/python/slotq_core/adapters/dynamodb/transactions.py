@@ -91,8 +91,8 @@ def batch_actions(
 
 
 def callback_actions(name: str, new: Sequence[NewJob]) -> list[Action]:
-    """Return the actions that keep who waits for the ends of new jobs. Without a condition: the
-    name was free, so what is kept under it is of a job whose records have gone."""
+    """Return the actions that keep who waits for the ends of new jobs. Without a condition: an
+    earlier job of the name had another entry time, and its callback another place."""
     if all(each.callback is None for each in new):
         return []
     from slotq_core.storage.callbacks import kept

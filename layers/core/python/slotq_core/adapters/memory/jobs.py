@@ -17,7 +17,7 @@ from slotq_core.ports.callbacks import TOGETHER, KeptCallback
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import AwaitedEnded, Mark, NewJob, StoredAlready
 from slotq_core.ports.training import Request
-from slotq_core.storage import stored_request
+from slotq_core.storage import callback_turns, stored_request
 from slotq_core.storage.callbacks import attached, kept
 
 
@@ -75,7 +75,8 @@ class MemoryJobs:
         self._state.requests |= packed
         for each in new:
             if each.callback is not None:
-                self._state.callbacks[each.job.name, ""] = kept(each.job, each.callback)
+                new_one = kept(each.job, each.callback)
+                self._state.callbacks[new_one.place] = new_one
         return [self._state.keep(replace(each.job, version=1)) for each in new]
 
     @one_at_a_time
@@ -227,32 +228,31 @@ class MemoryGroups:
 
 
 class MemoryCallbacks:
-    """In-memory callbacks, by job and, of those that were replaced, by token."""
+    """In-memory callbacks, by place."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._behind: tuple[str, str] = ("", "")
+        self._behind: dict[str, str] = {}
 
     @one_at_a_time
     def attach(self, job: Job, callback: Callback) -> bool:
-        current = self._state.callbacks.get((job.name, ""))
-        stored = attached(current, kept(job, callback))
-        self._state.callbacks |= {_place(each): each for each in stored}
+        new = kept(job, callback)
+        stored = attached(self._state.callbacks.get(new.place), new)
+        self._state.callbacks |= {each.place: each for each in stored}
         return bool(stored)
 
     @one_at_a_time
-    def some(self, *, limit: int) -> list[KeptCallback]:
+    def some(self, *, limit: int) -> tuple[list[KeptCallback], bool]:
         places = sorted(self._state.callbacks)
-        if len(places) > limit:
-            places = [place for place in places if place > self._behind][:limit]
-            self._behind = places[-1] if len(places) == limit else ("", "")
-        elif len(places) > TOGETHER:
-            places.sort(key=lambda place: place <= self._behind)
-        return [self._state.callbacks[place] for place in places]
+        if len(places) <= min(limit, TOGETHER):
+            return [self._state.callbacks[place] for place in places], False
+        page = callback_turns.pages(places)
+        turn = callback_turns.turn(page, self._behind, limit=limit)
+        return [self._state.callbacks[place] for place in turn.places], turn.more
 
     @one_at_a_time
-    def go_on_behind(self, kept: KeptCallback) -> None:
-        self._behind = _place(kept)
+    def go_on_behind(self, looked_at: Sequence[KeptCallback]) -> None:
+        self._behind = callback_turns.noted(self._behind, looked_at)
 
     @one_at_a_time
     def all(self) -> list[KeptCallback]:
@@ -264,20 +264,16 @@ class MemoryCallbacks:
         if current is None:
             return False
         later = replace(current, due=due, tries=tries, trouble=trouble)
-        self._state.callbacks[_place(kept)] = later
+        self._state.callbacks[kept.place] = later
         return True
 
     @one_at_a_time
     def forget(self, kept: KeptCallback) -> None:
         if self._current(kept) is not None:
-            del self._state.callbacks[_place(kept)]
+            del self._state.callbacks[kept.place]
 
     def _current(self, kept: KeptCallback) -> KeptCallback | None:
         """Return it as it is kept now; None if another token has taken its place."""
-        current = self._state.callbacks.get(_place(kept))
+        current = self._state.callbacks.get(kept.place)
         same = current is not None and current.token_id == kept.token_id
         return current if same else None
-
-
-def _place(kept: KeptCallback) -> tuple[str, str]:
-    return kept.job, kept.token_id if kept.superseded else ""

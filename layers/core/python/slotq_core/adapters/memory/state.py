@@ -120,7 +120,7 @@ class State:
     pools: tuple[Pool, ...] = ()
     jobs: dict[str, Job] = field(default_factory=dict)
     requests: dict[str, bytes] = field(default_factory=dict)
-    callbacks: dict[tuple[str, str], KeptCallback] = field(default_factory=dict)
+    callbacks: dict[str, KeptCallback] = field(default_factory=dict)
     attempts: dict[str, dict[int, Attempt]] = field(default_factory=lambda: defaultdict(dict))
     job_of: dict[str, str] = field(default_factory=dict)
     """By training job: the job, or the node (`owner_of_node`)."""

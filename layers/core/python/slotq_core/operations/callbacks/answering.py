@@ -35,7 +35,10 @@ from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import TrainingService
 
 MOST_A_TICK = 1000
-"""How many callbacks one tick looks at, with one call each."""
+"""How many newest tokens one tick looks at, with one call each. Their submitters share them."""
+
+_SHOWN = 3
+"""How many jobs the tick's line of what was refused names."""
 
 SLOWEST = 15_000
 """Time (ms) that so many may take."""
@@ -64,29 +67,34 @@ class Answering:
         self._wake, self._at_once = wake, at_once
 
     def run(self, *, until: int) -> tuple[str, ...]:
-        """Look at some callbacks, until a time (ms); the next tick goes on behind them. Returns why
-        some were not accepted; these are sent again. Raises Unavailable."""
-        troubles: list[str] = []
+        """Look at some callbacks, until a time (ms); the next tick goes on behind them. Returns one
+        line about those that were not accepted, if any; these are sent again. Raises
+        Unavailable."""
         if self._clock.now() + SLOWEST > until:
             return ()
-        found = self._store.callbacks.some(limit=MOST_A_TICK)
-        for begin in range(0, len(found), TOGETHER):
-            if begin and self._clock.now() + SLOWEST > until:
-                self._store.callbacks.go_on_behind(found[begin - 1])
+        troubles: list[tuple[str, str]] = []
+        found, more = self._store.callbacks.some(limit=MOST_A_TICK)
+        looked_at = 0
+        while looked_at < len(found):
+            if looked_at and self._clock.now() + SLOWEST > until:
                 break
-            some = found[begin : begin + TOGETHER]
+            some = found[looked_at : looked_at + TOGETHER]
             names = [*dict.fromkeys(kept.job for kept in some)]
             jobs = self._store.jobs.several(names, readable_only=True)
-            told = self._at_once(partial(self._look_at, jobs), some)
-            troubles += [trouble for trouble in told if trouble]
-        return tuple(troubles)
+            reasons = self._at_once(partial(self._look_at, jobs), some)
+            pairs = zip(some, reasons, strict=True)
+            troubles += [(kept.job, reason) for kept, reason in pairs if reason]
+            looked_at += len(some)
+        if more or looked_at < len(found):
+            self._store.callbacks.go_on_behind(found[:looked_at])
+        return (_line(troubles),) if troubles else ()
 
     def _look_at(self, jobs: Mapping[str, Job], kept: KeptCallback) -> str:
         """Return why it was not accepted; empty: it was, or there was nothing to say."""
         try:
             return self._told(jobs, kept)
         except SlotQError as error:
-            return f"{kept.job}: {type(error).__name__}"
+            return type(error).__name__
 
     def _told(self, jobs: Mapping[str, Job], kept: KeptCallback) -> str:
         if kept.superseded:
@@ -109,7 +117,7 @@ class Answering:
         except NotDelivered as error:
             due = now + pause_after(kept.tries)
             self._store.callbacks.put_off(kept, due=due, tries=kept.tries + 1, trouble=str(error))
-            return f"{kept.job}: {error}"
+            return str(error)
         self._store.callbacks.forget(kept)
         return ""
 
@@ -119,7 +127,7 @@ class Answering:
         except NotDelivered as error:
             if kept.trouble != str(error):
                 self._store.callbacks.put_off(kept, due=0, tries=0, trouble=str(error))
-            return f"{kept.job}: {error}"
+            return str(error)
         if not waits:
             self._abandon(kept, job)
         elif kept.trouble:
@@ -163,3 +171,11 @@ class Answering:
             described = self._training.describe(attempt.training_job)
             return dict(described.metrics[:MOST_FINAL]) if described else {}
         return {}
+
+
+def _line(troubles: Sequence[tuple[str, str]]) -> str:
+    """Return the number of refused calls, the first jobs, and their reasons."""
+    shown, more = troubles[:_SHOWN], len(troubles) - _SHOWN
+    jobs = ", ".join(dict.fromkeys(job for job, _ in shown))
+    reasons = ", ".join(dict.fromkeys(reason for _, reason in shown))
+    return f"{jobs} and {more} more: {reasons}" if more > 0 else f"{jobs}: {reasons}"

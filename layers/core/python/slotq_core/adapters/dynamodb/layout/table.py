@@ -54,8 +54,9 @@
     NOTICE#PENDING      <moment>#<id>             a message that is to be sent, at that moment
     NOTICE#DIGESTS      <day>#<notification>      how often each event has happened on a day
     NOTICE#<id>         TOLD                      that message was made, and is not made again
-    CALLBACKS           <job>                     who waits for the job's end: the newest token
-    CALLBACKS           <job>#<hash>              a token that a newer one has replaced, and whose
+    CALLBACKS           <person>#<job>#<entry>    who waits for the job's end: the newest token. A
+                                                  later job of the name has another place
+    CALLBACKS           ~<…>#<hash>               a token that a newer one has replaced, and whose
                                                   bearer has not been told yet
     SEEN                <training job>            a running training job that no job expects
     POISON              <key>                     an unreadable item, unchanged
@@ -370,8 +371,7 @@ def made_key(message: str) -> Key:
 
 
 def callback_key(kept: KeptCallback) -> Key:
-    """The key of a job's callback, or of one that a newer token has replaced: `#` is in no name."""
-    return CALLBACKS, f"{kept.job}#{kept.token_id}" if kept.superseded else kept.job
+    return CALLBACKS, kept.place
 
 
 def health_key(pool: str) -> Key:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -14,7 +15,7 @@ from slotq_core.errors import Conflict, NotUnderstood, Unavailable
 from slotq_core.model.jobs import Job
 from slotq_core.model.notices import Callback
 from slotq_core.ports.callbacks import TOGETHER, KeptCallback
-from slotq_core.storage import callbacks
+from slotq_core.storage import callback_turns, callbacks
 
 _TRIES = 10
 
@@ -28,7 +29,7 @@ class DynamoCallbacks:
     def attach(self, job: Job, callback: Callback) -> bool:
         new = callbacks.kept(job, callback)
         for _ in range(_TRIES):
-            current = self._current(job.name)
+            current = self._current(new)
             stored = callbacks.attached(current, new)
             if not stored:
                 return False
@@ -44,42 +45,44 @@ class DynamoCallbacks:
             return True
         raise Unavailable(f"others submit job {job.name} at the same time; try again")
 
-    def _current(self, job: str) -> KeptCallback | None:
-        item = self._calls.item((table.CALLBACKS, job))
+    def _current(self, new: KeptCallback) -> KeptCallback | None:
+        item = self._calls.item(table.callback_key(new))
         if item is None:
             return None
         try:
             return callback_of(item)
         except UNREADABLE:
-            raise NotUnderstood(f"the callback of job {job} cannot be read") from None
+            raise NotUnderstood(f"the callback of job {new.job} cannot be read") from None
 
-    def some(self, *, limit: int) -> list[KeptCallback]:
-        """Return them. The place of the last one is noted only where there are more of them, and
-        what is noted is read only where a tick may have had no time for some."""
-        items = [*self._calls.query(expressions.partition(table.CALLBACKS), limit=limit + 1)]
-        if len(items) > min(limit, TOGETHER):
-            behind = str((self._calls.item(_TURN) or {}).get("behind", {}).get("S", ""))
-            if len(items) > limit:
-                items = self._next(behind, limit)
-            else:
-                items.sort(key=lambda item: item["sk"]["S"] <= behind)
-        return Sieve().read(items, callback_of)
+    def some(self, *, limit: int) -> tuple[list[KeptCallback], bool]:
+        """Return them. Where one Query finds all, no more is read, except what is noted if a tick
+        may have had no time for some."""
+        found = self._read(expressions.partition(table.CALLBACKS), limit + 1)
+        if len(found) <= min(limit, TOGETHER):
+            return Sieve().read(found.values(), callback_of), False
+        page = callback_turns.pages([*found])
+        if len(found) > limit:
 
-    def _next(self, behind: str, limit: int) -> list[Item]:
-        some = (
-            expressions.partition_after(table.CALLBACKS, behind)
-            if behind
-            else expressions.partition(table.CALLBACKS)
-        )
-        items = [*self._calls.query(some, limit=limit)]
-        self._note(items[-1]["sk"]["S"] if len(items) == limit else "")
-        return items
+            def page(above: str, number: int) -> list[str]:
+                some = self._read(expressions.partition_after(table.CALLBACKS, above), number)
+                found.update(some)
+                return [*some]
 
-    def go_on_behind(self, kept: KeptCallback) -> None:
-        self._note(table.callback_key(kept)[1])
+        turn = callback_turns.turn(page, self._noted(), limit=limit)
+        items = [found[place] for place in turn.places]
+        return Sieve().read(items, callback_of), turn.more
 
-    def _note(self, behind: str) -> None:
-        self._calls.put(_TURN, {"behind": {"S": behind}} if behind else {})
+    def _read(self, expression: expressions.Expression, limit: int) -> dict[str, Item]:
+        return {item["sk"]["S"]: item for item in self._calls.query(expression, limit=limit)}
+
+    def go_on_behind(self, looked_at: Sequence[KeptCallback]) -> None:
+        behind = callback_turns.noted(self._noted(), looked_at)
+        self._calls.put(_TURN, {"behind": {"S": json.dumps(behind)}})
+
+    def _noted(self) -> dict[str, str]:
+        noted = (self._calls.item(_TURN) or {}).get("behind", {}).get("S", "{}")
+        behind: dict[str, str] = json.loads(str(noted))
+        return behind
 
     def all(self) -> Iterator[KeptCallback]:
         items = self._calls.query(expressions.partition(table.CALLBACKS))
