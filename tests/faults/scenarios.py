@@ -24,7 +24,6 @@ from slotq_core.adapters.dynamodb.layout.table import CALLERS, LINES, YIELD_PREF
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
-from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.callers import NO_LIMITS, Access, Limits
 from slotq_core.model.demand import Demand
@@ -32,6 +31,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.names import JOB_TAG, QUEUE_TAG
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
 from tests.faults.agents import AgentRules
 from tests.faults.fake_dynamodb import Key

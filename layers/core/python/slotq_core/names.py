@@ -58,6 +58,11 @@ after at most 45 others. The second is `slotq:after-2`."""
 SUBMITTER_TAG = "slotq:submitter"
 """The submitter of a job; on training jobs only, for cost allocation."""
 
+JOB_TAG = "slotq:job"
+QUEUE_TAG = "slotq:queue"
+"""The job and the queue that a training job belongs to, on each that a queue creates. Training jobs
+of earlier versions lack the queue's."""
+
 CHECKPOINTS_FOLDER = "slotq-checkpoints"
 """The folder below a job's output in which the queue provides places for checkpoints."""
 

@@ -37,7 +37,9 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind
 from slotq_core.names import (
+    JOB_TAG,
     PROJECT_TAG,
+    QUEUE_TAG,
     SUBMITTER_TAG,
     sagemaker_tags,
     tag_value,
@@ -60,10 +62,8 @@ from slotq_core.wire.training.field_paths import instance_count
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
 
-JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
-QUEUE_TAG = "slotq:queue"
-"""The ownership tags, on every training job that the queue creates."""
+"""The number of an attempt, on its training job."""
 
 LONGEST_LISTING = 10_000
 """Time (ms) after which a listing asks for no further page. The tick's pass waits for it, and a
