@@ -146,10 +146,11 @@ schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuratio
 tables: $(INSTALLED) ## Write what follows from the tables of verbs and routes: the page's buttons, tables in docs/
 	$(BIN)/python -m tests.table_pages
 
-training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
+training-fields: $(INSTALLED) ## Write anew what the door knows of CreateTrainingJob and CreateProcessingJob requests
 	@mkdir -p .cache
-	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
-	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training/training_fields.py
+	$(BIN)/python -m tests.training_fields CreateTrainingJob > .cache/training_fields.py
+	$(BIN)/python -m tests.training_fields CreateProcessingJob > .cache/processing_fields.py
+	mv .cache/training_fields.py .cache/processing_fields.py layers/core/python/slotq_core/wire/training/
 
 instance-types: $(INSTALLED) ## Write anew what SageMaker's instances contain
 	@mkdir -p .cache

@@ -59,11 +59,15 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     "s3": frozenset({"GetObject", "PutObject"}),
     "sagemaker": frozenset(
         {
+            "CreateProcessingJob",
             "CreateTrainingJob",
+            "DescribeProcessingJob",
             "DescribeTrainingJob",
             "DescribeTrainingPlan",
             "ListTags",
+            "ListProcessingJobs",
             "ListTrainingJobs",
+            "StopProcessingJob",
             "StopTrainingJob",
             "UpdateTrainingJob",
         }

@@ -36,10 +36,10 @@ def training_request() -> Shape:
     return shape_of(input_shape())
 
 
-def input_shape() -> Any:
+def input_shape(operation: str = "CreateTrainingJob") -> Any:
     """botocore's own object for the shape of the request."""
     service = botocore.session.Session().get_service_model("sagemaker")
-    return service.operation_model("CreateTrainingJob").input_shape
+    return service.operation_model(operation).input_shape
 
 
 def shape_of(shape: Any) -> Shape:

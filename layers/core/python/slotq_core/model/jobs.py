@@ -8,6 +8,7 @@ from typing import Any
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
@@ -282,6 +283,11 @@ class Job(JobSettings):
     """Rises by one with each committed change."""
 
     @property
+    def work(self) -> WorkKind:
+        """The kind of work."""
+        return work_of(self.name)
+
+    @property
     def runtime_left(self) -> int | None:
         """What earlier attempts have left of the job's maximum runtime (ms); None: no bound."""
         return max(SHORTEST_ATTEMPT, self.runtime_bound - self.ran) if self.runtime_bound else None
@@ -380,6 +386,11 @@ class Submission(JobSettings):
     plain name is that of a job or, where there is no such job, of a group."""
     after_any: tuple[str, ...] = ()
     """Jobs and groups that must end, in whatever way, before this one waits for slots."""
+
+    @property
+    def work(self) -> WorkKind:
+        """The kind of work."""
+        return work_of(self.name)
 
     @property
     def instance_types(self) -> tuple[str, ...]:

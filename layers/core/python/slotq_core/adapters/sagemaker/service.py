@@ -8,7 +8,7 @@ answer is data.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ from slotq_core.adapters.sagemaker.observations import (
     observation_of,
     outcome_in,
 )
+from slotq_core.adapters.sagemaker.operations import OPERATIONS, Operations, operations_of
 from slotq_core.adapters.sagemaker.sagemaker_errors import (
-    CREATE,
     CREATE_IN_PLAN,
     LOOK,
     RELEASE,
@@ -33,6 +33,7 @@ from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.capacity.plans import PlanFacts
+from slotq_core.model.capacity.work import WorkKind, bare, work_of
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind
@@ -131,8 +132,8 @@ class SageMakerTraining:
         created = self._created(
             attempt.training_job,
             attempt.token,
-            lambda: create_request(request, job, attempt, queue=self._queue),
-            CREATE_IN_PLAN if attempt.plan_arn else CREATE,
+            lambda: attempt_request(request, job, attempt, queue=self._queue),
+            CREATE_IN_PLAN if attempt.plan_arn else None,
         )
         refused = created.verdict is Verdict.OTHER_QUOTA and WARM_QUOTA in created.message
         if refused and attempt.warm_key and attempt.keep_warm:
@@ -174,12 +175,13 @@ class SageMakerTraining:
         name: str,
         token: str,
         request: Callable[[], Mapping[str, Any]],
-        rows: Sequence[ErrorRow] = CREATE,
+        rows: Sequence[ErrorRow] | None = None,
     ) -> CallResult:
-        """Create a training job whose tags have this token. `rows`: what follows from errors."""
-        began = self._clock.now()
+        """Create a training job whose tags have this token. `rows`: what follows from errors; None:
+        what follows for its kind of work."""
+        began, own = self._clock.now(), operations_of(name)
         try:
-            self._ask("create_training_job", request)
+            self._ask(f"create_{own.method}", request)
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 if self._clock.now() - began >= LONGEST_CALL // 2:
@@ -189,7 +191,8 @@ class SageMakerTraining:
                     )
                     return CallResult(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(name, token)
-            return self._unless_there(name, token, failure.answer(rows))
+            refused = failure.answer(rows or own.create, own.work)
+            return self._unless_there(name, token, refused)
         return CallResult(verdict=Verdict.OK)
 
     def _unless_there(self, name: str, token: str, refused: CallResult) -> CallResult:
@@ -223,17 +226,21 @@ class SageMakerTraining:
             return CallResult(verdict=Verdict.ALREADY_DONE)
         return CallResult(
             verdict=Verdict.NAME_TAKEN,
-            message=f"SageMaker already has a training job named {name}, which is not from this "
-            "queue",
+            message=f"SageMaker already has a {work_of(name)} job named {bare(name)}, which is not "
+            "from this queue",
         )
 
     def _is_ours(self, name: str, token: str) -> bool:
         """Whether the training job of that name is this queue's and has this token. Raises
         _Failure."""
-        found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
-        tags = dict(self._tags(found["TrainingJobArn"]))
+        tags = dict(self._tags(self._description(name)["TrainingJobArn"]))
         queue = tags.get(QUEUE_TAG, self._queue)  # An earlier version wrote no such tag.
         return (queue, tags.get(TOKEN_TAG)) == (self._queue, token)
+
+    def _description(self, name: str) -> Mapping[str, Any]:
+        """What SageMaker says of a training job, in the words of training jobs. Raises _Failure."""
+        own = operations_of(name)
+        return own.read(self._ask(f"describe_{own.method}", lambda: {own.name: bare(name)}))
 
     def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
         asked = {"ResourceArn": arn}
@@ -246,8 +253,9 @@ class SageMakerTraining:
             asked["NextToken"] = token
 
     def stop(self, training_job: str) -> CallResult:
+        own = operations_of(training_job)
         try:
-            self._ask("stop_training_job", lambda: {"TrainingJobName": training_job})
+            self._ask(f"stop_{own.method}", lambda: {own.name: bare(training_job)})
         except _Failure as failure:
             return failure.answer(STOP)
         return CallResult(verdict=Verdict.OK)
@@ -265,7 +273,7 @@ class SageMakerTraining:
 
     def describe(self, training_job: str) -> Observation | None:
         try:
-            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+            found = self._description(training_job)
         except _Failure as failure:
             if failure.not_found:
                 return None
@@ -295,14 +303,23 @@ class SageMakerTraining:
         except ODD as error:
             raise Unavailable(f"DescribeTrainingPlan {arn}: {type(error).__name__}") from error
 
-    def live(self) -> LiveTrainingJobs:
-        """List without a status filter: with StatusEquals, SageMaker cuts its pages before it
-        filters. A filter therefore saves nothing, and each status would cost a listing.
+    def live(self, works: Collection[WorkKind] = (WorkKind.TRAINING,)) -> LiveTrainingJobs:
+        """List each kind of work without a status filter: with StatusEquals, SageMaker cuts its
+        pages before it filters. A filter therefore saves nothing, and each status would cost a
+        listing.
 
         The newest come first: where an account has more training jobs than can be listed, nearly
         all of the older ones have ended.
         """
         began = self._clock.now()
+        listings = [self._listing(OPERATIONS[work], began) for work in works]
+        return LiveTrainingJobs(
+            names=frozenset().union(*(each.names for each in listings)),
+            interrupted=frozenset().union(*(each.interrupted for each in listings)),
+            complete=all(each.complete for each in listings),
+        )
+
+    def _listing(self, own: Operations, began: int) -> LiveTrainingJobs:
         asked: dict[str, Any] = {
             "CreationTimeAfter": to_datetime(began - _OLDEST),
             "SortBy": "CreationTime",
@@ -313,10 +330,10 @@ class SageMakerTraining:
         interrupted: set[str] = set()
         while self._clock.now() - began <= LONGEST_LISTING:
             try:
-                page = self._ask("list_training_jobs", lambda: asked)
+                page = self._ask(f"list_{own.method}s", lambda: asked)
             except _Failure as failure:
-                raise failure.unavailable("ListTrainingJobs") from failure
-            for summary in page.get("TrainingJobSummaries", ()):
+                raise failure.unavailable(f"List{own.noun}s") from failure
+            for summary in map(own.read, page.get(f"{own.noun}Summaries", ())):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     names.add(summary["TrainingJobName"])
                     if is_interrupted(summary):
@@ -330,7 +347,7 @@ class SageMakerTraining:
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
-            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+            found = self._description(training_job)
             if outcome_in(found) is not None:
                 return None
             tags = dict(self._tags(found["TrainingJobArn"]))
@@ -356,6 +373,16 @@ class SageMakerTraining:
         except Exception as error:
             raise _failure(error) from error
         return answer
+
+
+def attempt_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
+    """Return the request that starts an attempt, for the job's kind of work."""
+    created = create_request(request, job, attempt, queue=queue)
+    if job.work is WorkKind.TRAINING:
+        return created
+    from slotq_core.adapters.sagemaker.processing import processing_request
+
+    return processing_request(created)
 
 
 def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
@@ -445,10 +472,12 @@ class _Failure(Exception):
         kind = RightMissing if said.action else Unavailable
         return kind(f"{asked}: {said.message if said.action else self.text}")
 
-    def answer(self, rows: Sequence[ErrorRow]) -> CallResult:
+    def answer(self, rows: Sequence[ErrorRow], work: WorkKind = WorkKind.TRAINING) -> CallResult:
         if not self.code:
             return CallResult(verdict=Verdict.RETRY, message=self.text)
-        return verdict_on(rows, code=self.code, text=self.text, http_status=self.http_status)
+        return verdict_on(
+            rows, code=self.code, text=self.text, http_status=self.http_status, work=work
+        )
 
 
 def _failure(error: Exception) -> _Failure:

@@ -300,7 +300,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         saved=_saved(attempt),
         resumption=resumption(attempt),
         warning="; ".join(filter(None, (attempt.warning, _slow_save(attempt)))),
-        logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
+        logs=names.log_prefix(attempt.training_job),
     )
 
 
