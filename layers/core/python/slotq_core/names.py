@@ -117,9 +117,9 @@ def training_job_name(job: str, number: int) -> str:
     return marked(f"{bare(job)[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}", work_of(job))
 
 
-def log_prefix(training_job: str) -> str:
-    """Where an attempt's logs are: `<log group>:<training job>/`."""
-    return f"{LOG_GROUPS[work_of(training_job)]}:{bare(training_job)}/"
+def log_place(training_job: str) -> tuple[str, str]:
+    """The log group of an attempt, and what the names of its streams begin with."""
+    return LOG_GROUPS[work_of(training_job)], f"{bare(training_job)}/"
 
 
 def node_training_job(pool: str, node: str, generation: int, token: str) -> str:

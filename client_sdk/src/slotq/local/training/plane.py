@@ -35,7 +35,7 @@ from slotq.local.training.training_plans import TrainingPlan
 from slotq_core.model.capacity.work import WorkKind, bare, marked, work_of
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import to_datetime
-from slotq_core.wire.training.processing_request import NAME, TRAINING_NAME, is_processing
+from slotq_core.wire.training.processing_request import job_name
 
 _OTHERS = 100
 """Instances in use by the rest of the account when `refuse_creates` reports a full account."""
@@ -96,7 +96,7 @@ class Plane:
 
     def handle(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one call. Raises PlaneError, and NoAnswer if a knob says so."""
-        name = _name_in(request)
+        name = job_name(request)
         with self._lock:
             self.calls[operation] += 1
             if self.knobs.take("throttle", name):
@@ -165,7 +165,7 @@ class Plane:
         return {"ProcessingJobArn": self._create(as_training(request))["TrainingJobArn"]}
 
     def _create(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        name = _name_in(request)
+        name = job_name(request)
         work = work_of(name)
         self._check_role(str(request.get("RoleArn", "")))
         arn = f"arn:aws:sagemaker:{self._region}:{self._account}:{work}-job/{bare(name)}"
@@ -273,7 +273,7 @@ class Plane:
         return {"Tags": _as_tags(tags)}
 
     def _find(self, request: Mapping[str, Any]) -> TrainingJob:
-        if job := self._jobs.get(_name_in(request)):
+        if job := self._jobs.get(job_name(request)):
             return job
         raise PlaneError("ValidationException", _NOT_FOUND)
 
@@ -284,13 +284,6 @@ class Plane:
         if job and job.arn == request["ResourceArn"]:
             return job
         raise PlaneError("ValidationException", _NOT_FOUND)
-
-
-def _name_in(request: Mapping[str, Any]) -> str:
-    """The plane's name of the job that a request is about; empty: it is about none."""
-    if is_processing(request):
-        return marked(str(request[NAME]), WorkKind.PROCESSING)
-    return str(request.get(TRAINING_NAME) or "")
 
 
 def _exceeded(quota: str, *, limit: int, used: int, wanted: int) -> PlaneError:

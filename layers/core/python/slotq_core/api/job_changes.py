@@ -3,19 +3,14 @@ request."""
 
 from __future__ import annotations
 
-from slotq_core.model.capacity.work import bare
 from slotq_core.model.jobs import Submission
 from slotq_core.names import PROJECT_TAG
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry, Revision
 from slotq_core.ports.training import Request
 from slotq_core.wire.job_changes import AMENDMENT_KEYS, AmendmentBody, ChangeBody, retagged
 from slotq_core.wire.submission import parse_submission, read_submission
-from slotq_core.wire.training.processing_request import (
-    NAME,
-    TRAINING_NAME,
-    as_processing,
-    is_processing,
-)
+from slotq_core.wire.training.processing_request import as_sent
+from slotq_core.wire.training.processing_request import renamed as renamed_request
 
 
 def change_request_of(body: ChangeBody) -> ChangeRequest:
@@ -46,9 +41,7 @@ def _retry(body: ChangeBody) -> Retry:
 
     def renamed(request: Request, name: str) -> tuple[Submission, Request]:
         kept = retagged(request, body.tags) if body.tags else request
-        if is_processing(kept):
-            return parse_submission({**as_processing(kept), NAME: bare(name)})
-        return parse_submission({**kept, TRAINING_NAME: name})
+        return parse_submission(renamed_request(as_sent(kept), name))
 
     return Retry(renamed=renamed, new_name=body.new_name)
 

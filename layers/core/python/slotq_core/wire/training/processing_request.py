@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.model.capacity.work import WorkKind, bare, marked
 from slotq_core.wire.training.field_paths import MISSING, value_at, with_value
 
 Request = Mapping[str, Any]
@@ -41,6 +42,18 @@ MOVES: tuple[tuple[str, str], ...] = (
 def is_processing(request: Request) -> bool:
     """Whether the request, in either words, is of a processing job."""
     return NAME in request and TRAINING_NAME not in request
+
+
+def job_name(request: Request) -> str:
+    """The queue's name of the job; empty: the request names none."""
+    if is_processing(request):
+        return marked(str(request[NAME] or ""), WorkKind.PROCESSING)
+    return str(request.get(TRAINING_NAME) or "")
+
+
+def renamed(request: Request, name: str) -> dict[str, Any]:
+    """The request for another job of its kind. `name`: as in the queue, or as in SageMaker."""
+    return {**request, NAME if is_processing(request) else TRAINING_NAME: bare(name)}
 
 
 def as_training(request: Request) -> dict[str, Any]:

@@ -163,6 +163,12 @@ def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[RequestFault]:
     return [fault for fault in faults if not fault.by_rule or not fault.lacks]
 
 
+def processing_faults_by(shape: Shape, request: Mapping[str, Any]) -> list[RequestFault]:
+    """The same of a CreateProcessingJob request."""
+    reading = _Reading(refuse_unknown=True, operation="CreateProcessingJob")
+    return [*islice(reading.of_value(request, shape, ""), MOST_FAULTS + 1)]
+
+
 def _with_rules(faults: list[RequestFault], request: Mapping[str, Any]) -> list[RequestFault]:
     """The faults, with those by the rules between fields. These are asked only of a request whose
     values have the right types."""

@@ -300,7 +300,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         saved=_saved(attempt),
         resumption=resumption(attempt),
         warning="; ".join(filter(None, (attempt.warning, _slow_save(attempt)))),
-        logs=names.log_prefix(attempt.training_job),
+        logs=":".join(names.log_place(attempt.training_job)),
     )
 
 
