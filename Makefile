@@ -43,7 +43,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install environments wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
+.PHONY: help install environments wheels release test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,12 @@ wheels: $(INSTALLED) ## The wheels for your team, in dist/ (wants node and npm: 
 	@$(BIN)/python -m zipfile -l dist/slotq-*.whl | grep -q ui/built/index.html || { rm -rf dist; \
 		echo "npm failed: the wheel has no page (slotq ui). make ui shows why." >&2; exit 1; }
 	@ls dist
+
+release: export SOURCE_DATE_EPOCH = 315532800
+release: $(SAM_INSTALLED) wheels ## All that a team without a clone needs, in dist/slotq-VERSION (docs/release.md)
+	bash -c 'source .ci/lambda-python; .ci/sam-build'
+	version=$$($(BIN)/python -c "import slotq_core; print(slotq_core.__version__)"); \
+		$(VENV)/sam/bin/python -m release $$version dist/slotq-$$version
 
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo

@@ -20,6 +20,7 @@ from benchmarks import (
     promises,
     results,
     table,
+    teams,
     trace,
     training_script,
 )
@@ -97,6 +98,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         parts |= {"limits": limits.measure, "burst": burst.measure, "cpu": cpu.measure}
         parts["emulator"] = emulator.measure
         parts["evictions"] = evictions.measure
+        parts["teams"] = teams.measure
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
         parts["drains in a trace"] = lambda: drain_trace.measure(options.trace)

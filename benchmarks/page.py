@@ -1,9 +1,9 @@
-"""docs/performance.md: its tables and its plots, from results.json.
+"""The measured tables of the docs, and the plots of docs/performance.md, from results.json.
 
 `make bench ARGS=--write` brings them up to date; so does `python -m benchmarks.page`.
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else is written by hand and
-holds no measured figure. A test compares the page with the results.
+holds no measured figure. A test compares the pages with the results.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks import plots, results
+from benchmarks import plots, results, teams
 from benchmarks.promises import PROMISES
 
-PAGE = results.ROOT / "docs" / "performance.md"
+PAGES = tuple(results.ROOT / "docs" / name for name in ("performance.md", "share-a-cluster.md"))
 _BLOCK = re.compile(r"<!-- (?P<name>[a-z ]+) -->\n.*?<!-- end -->", re.DOTALL)
 _MUCH = {"calls": "calls", "rounds": "rounds", "read_units": "read units"}
 
@@ -33,9 +33,10 @@ Versions = Mapping[str, Mapping[str, Any]]
 
 
 def write() -> None:
-    """Bring the page and its plots up to date."""
+    """Bring the pages and the plots up to date."""
     kept = results.read()
-    PAGE.write_text(filled(PAGE.read_text(), kept))
+    for page in PAGES:
+        page.write_text(filled(page.read_text(), kept))
     plots.write(kept)
 
 
@@ -267,6 +268,21 @@ def _by_way(versions: Versions, part: str, names: Mapping[str, str]) -> Rows:
         yield [way, *(_text(figures.get(name)) for name in names)]
 
 
+def _of_kind(kind: str) -> Callable[[Versions], Rows]:
+    """How long jobs wait in one kind of team, with each of its settings."""
+
+    def rows(versions: Versions) -> Rows:
+        settings = _now(versions)["teams"][kind]
+        whose = [*next(iter(settings.values()))["hours"]]
+        yield ["settings", *(f"{it.replace('-', ' ')}: wait, p95 (h)" for it in whose), "evictions"]
+        for said, figures in settings.items():
+            hours = (figures["hours"][it] for it in whose)
+            waits = (f"{_text(each['mean'])}, {_text(each['p95'])}" for each in hours)
+            yield [said, *waits, _text(figures["evictions"])]
+
+    return rows
+
+
 def _limits(versions: Versions) -> Rows:
     worlds = _now(versions)["limits"]
     yield ["partition", *(f"{world}: peak, late (s)" for world in worlds)]
@@ -337,6 +353,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "drains in a trace": ("drains in a trace", _drain_trace),
     "nodes in a trace": ("nodes in a trace", _node_trace),
     "evictions": ("evictions", _evictions),
+    **{f"team of {kind}": ("teams", _of_kind(kind)) for kind in teams.KINDS},
     "limits": ("limits", _limits),
     "rates": ("limits", _rates),
     "sizes": ("limits", _sizes),

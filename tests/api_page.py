@@ -30,7 +30,9 @@ PUBLIC = {
     "Sweep": "sweeps/sweep.py",
     "uniform": "sweeps/space.py",
     "log_uniform": "sweeps/space.py",
+    "reverse_log_uniform": "sweeps/space.py",
     "integer": "sweeps/space.py",
+    "log_integer": "sweeps/space.py",
     "choice": "sweeps/space.py",
     "print_queue_state": "output/plain_table.py",
 }
@@ -71,7 +73,9 @@ TITLES = {
     "Sweep": "`slotq.Sweep`: many jobs that try values",
     "uniform": "`slotq.uniform`: numbers to sample",
     "log_uniform": "`slotq.log_uniform`: numbers by their magnitude",
+    "reverse_log_uniform": "`slotq.reverse_log_uniform`: numbers by their distance from 1",
     "integer": "`slotq.integer`: whole numbers to sample",
+    "log_integer": "`slotq.log_integer`: whole numbers by their magnitude",
     "choice": "`slotq.choice`: one of several values",
     "print_queue_state": "`slotq.print_queue_state`: a look at the queue",
 }

@@ -15,7 +15,7 @@ NOTHING = object()
 """AWS::NoValue."""
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """Reads CloudFormation's short forms as {name: value}."""
 
 
@@ -25,7 +25,7 @@ def _short_form(loader: Any, suffix: str, node: Any) -> Any:
     return {suffix: loader.construct_sequence(node, deep=True)}
 
 
-_Loader.add_multi_constructor("!", _short_form)
+Loader.add_multi_constructor("!", _short_form)
 
 
 def template() -> dict[str, Any]:
@@ -36,7 +36,7 @@ def template() -> dict[str, Any]:
 @cache
 def _template() -> dict[str, Any]:
     """Read once, because reading takes long."""
-    loaded: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)
+    loaded: dict[str, Any] = yaml.load(TEMPLATE.read_text(), Loader)
     return loaded
 
 
@@ -128,6 +128,7 @@ class Resolver:
             "DoorLog.Arn": f"{logs}-door:*",
             "ViewsLog.Arn": f"{logs}-views:*",
             "NotifierLog.Arn": f"{logs}-notifier:*",
+            "PipelineStepsLog.Arn": f"{logs}-pipelines:*",
         }
 
 

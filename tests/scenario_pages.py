@@ -47,6 +47,7 @@ SUBJECTS = {
     "warm": "Warm instances: matches, and releases for others",
     "projects": "Projects and departments: shares and reclaim",
     "fair_over_time": "Fair over time: past use moves the surplus",
+    "semi_preemptible": "Semi-preemptible jobs: protected within the quota",
     "budgets": "Budgets: what a project may spend in a month",
     "limits": "Limits of projects and users",
     "classes": "Priority classes, AUTO, demotion",

@@ -24,7 +24,7 @@ from botocore.config import Config
 from slotq_core import __version__
 from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.notices import (
+from slotq_core.adapters.dynamodb.outbox.notices import (
     SOURCE,
     DynamoOutbox,
     JobChange,

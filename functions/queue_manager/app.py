@@ -3,10 +3,11 @@
 The shape of an event decides its route; everything else is in `slotq_core`. Clients are created on
 first use, and the API is imported with its first request, so that training events start fast.
 
-The template deploys this file as three functions. SLOTQ_SERVES names the function: `views` answers
-GET requests, `door` answers the API's other requests, and `queue` handles everything but requests.
-Without SLOTQ_SERVES, one function serves everything (emulator). Each function has its own minimal
-role and its own concurrency.
+The template deploys this file as up to four functions. SLOTQ_SERVES names the function: `views`
+answers GET requests, `door` answers the API's other requests, `pipelines` takes the messages of
+callback steps, and `queue` handles everything else. Without SLOTQ_SERVES, one function serves
+everything but callback steps (emulator). Each function has its own minimal role and its own
+concurrency.
 
 No request, hyperparameter or environment is ever logged: errors are logged by kind and place.
 """
@@ -33,6 +34,7 @@ from slotq_core import __version__
 from slotq_core.adapters import eventbridge
 from slotq_core.adapters.deployment_settings import (
     SystemClock,
+    callback_kinds_from_environment,
     history_from_environment,
     limits_from_environment,
     notification_mode_from_environment,
@@ -73,7 +75,10 @@ from slotq_core.operations.passes import PassResult
 from slotq_core.ports.surroundings import Notifier
 
 if TYPE_CHECKING:
+    from slotq_core.adapters.submitters import QueueSubmitters
+    from slotq_core.api.pipeline_steps import PipelineSteps
     from slotq_core.api.routes import Routes
+    from slotq_core.ports.callbacks import Answers
     from slotq_core.ports.nodes import NodeDocuments
 
 gc.freeze()
@@ -91,7 +96,7 @@ metrics = Metrics(namespace="SlotQ", service=QUEUE)
 tracer = Tracer(service=QUEUE, auto_patch=False)
 clock = SystemClock()
 
-SERVES = "SLOTQ_SERVES"
+SERVES, STEPS = "SLOTQ_SERVES", "pipelines"
 NODES, ROUTE, LEASE = "SLOTQ_NODES", "SLOTQ_ROUTE", "SLOTQ_NODE_LEASE"
 """The bucket for nodes; none: this deployment keeps no nodes. The address of the API for their
 agents; none: they have no route to it, or this function launches no nodes. Seconds that a node may
@@ -148,6 +153,8 @@ def is_served(trigger: str, event: Any) -> bool:
             return is_request and event["httpMethod"] == "GET"
         case "door":
             return is_request
+        case "pipelines":
+            return trigger == "PipelineSteps"
         case "queue":
             return not is_request
     return True
@@ -158,8 +165,9 @@ def _route(event: Any) -> tuple[str, Handle]:
         return "Unknown", on_unknown
     if "httpMethod" in event and "requestContext" in event:
         return "ApiRequest", on_request
-    if is_wake_message(event.get("Records")):
-        return "Pass", on_wake
+    if is_message(event.get("Records")):
+        steps = os.environ.get(SERVES) == STEPS
+        return ("PipelineSteps", on_steps) if steps else ("Pass", on_wake)
     match event.get("source"), event.get("detail-type"):
         case "aws.sagemaker", (
             "SageMaker Training Job State Change" | "SageMaker Processing Job State Change"
@@ -174,9 +182,8 @@ def _route(event: Any) -> tuple[str, Handle]:
     return "Unknown", on_unknown
 
 
-def is_wake_message(records: object) -> bool:
-    """Whether these are messages of the one queue that invokes the function. They only say that it
-    is time."""
+def is_message(records: object) -> bool:
+    """Whether these are messages of a queue: callback steps, or that it is time for a pass."""
     return (
         isinstance(records, list)
         and bool(records)
@@ -237,6 +244,27 @@ def on_wake(_event: Event, context: Any) -> dict[str, Any]:
     """Run a pass because a time has come that an earlier pass named: the end of a grace."""
     holder, budget = context.aws_request_id, budget_of(context)
     return reported(manager().passes.run(holder=holder, budget=budget, bump=True))
+
+
+def on_steps(event: Event, context: Any) -> dict[str, Any]:
+    """Take the messages of callback steps; name those that SQS shall deliver again."""
+    taken = [(record, is_taken(record, context)) for record in event["Records"]]
+    again = [{"itemIdentifier": record["messageId"]} for record, done in taken if not done]
+    return {"batchItemFailures": again}
+
+
+def is_taken(record: Event, context: Any) -> bool:
+    """Handle one message of a callback step. Returns whether nothing is left to do."""
+    try:
+        outcome = steps(context).take(record)
+    except NotUnderstood as error:
+        put_away({"id": record.get("messageId")}, str(error))
+        return True
+    except Exception as error:  # noqa: BLE001 - the other messages of the batch are others' steps
+        report(error)
+        return False
+    logger.info("a callback step", outcome=str(outcome))
+    return outcome != "again"
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:
@@ -371,6 +399,24 @@ def routes() -> Routes:
     return Routes(manager, unexpected=report)
 
 
+def steps(context: Any) -> PipelineSteps:
+    """Return what takes callback steps, in this invocation."""
+    from slotq_core.api.pipeline_steps import PipelineSteps
+
+    return PipelineSteps(
+        lambda request: routes().answer(request, context),
+        submitter_of=submitters().of,
+        answers=answers,
+    )
+
+
+@cache
+def submitters() -> QueueSubmitters:
+    from slotq_core.adapters.submitters import SUBMITTERS_VARIABLE, QueueSubmitters
+
+    return QueueSubmitters(lambda: client("ssm"), os.environ[SUBMITTERS_VARIABLE])
+
+
 @cache
 def manager() -> QueueManager:
     """Return the queue over DynamoDB and SageMaker, created once per cold start."""
@@ -387,7 +433,7 @@ def new_manager() -> QueueManager:
     if os.environ.get(eventbridge.VARIABLE) == "1":
         settings["witness"] = announced()
     store = DynamoStore(client("dynamodb"), table, **settings)
-    if os.environ.get(SERVES) != "views":
+    if os.environ.get(SERVES) not in {"views", STEPS}:
         take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
     return QueueManager(
@@ -403,7 +449,17 @@ def new_manager() -> QueueManager:
         scripts=S3Scripts(clock=clock, make_client=lambda: client("s3"), at_once=in_parallel()),
         at_once=in_parallel(),
         documents=node_documents(),
+        callback_kinds=callback_kinds_from_environment(),
+        answers=answers,
     )
+
+
+def answers() -> Answers:
+    """Return what tells of jobs' ends. Its clients exist before several threads need them."""
+    from slotq_core.adapters.receivers.callbacks import SERVICES, AwsAnswers
+
+    kinds = callback_kinds_from_environment()
+    return AwsAnswers({kind: client(SERVICES[kind]) for kind in kinds})
 
 
 def node_documents() -> NodeDocuments | None:
@@ -480,12 +536,13 @@ def client(service: str) -> Any:
 
 def client_config(service: str) -> Config:
     """Return short timeouts and a connection for each read in flight. The clients for `events`,
-    whose calls may be lost, and for `s3`, where the next read is soon, try once.
+    whose calls may be lost, and for `s3` and callbacks, where the next try is soon, try once.
 
     The user agent is passed as a whole: botocore would compose its own twice for each call, which
     is a sixth of a small call's CPU time.
     """
-    tries = {"total_max_attempts": 1} if service in {"events", "s3"} else {}
+    once = service in {"events", "s3", "sagemaker", "stepfunctions"}
+    tries = {"total_max_attempts": 1} if once else {}
     connect, read = (1, 2) if service == "s3" else (2, 5)
     return Config(
         connect_timeout=connect,

@@ -41,6 +41,9 @@ PLATFORMS = {
 }
 """The wheel platforms that run on Lambda's Amazon Linux 2023, by processor."""
 
+LAMBDA = "/opt/python"
+"""Where Lambda unpacks the layer."""
+
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "dynamodb": frozenset(
         {
@@ -67,6 +70,8 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "ListTags",
             "ListProcessingJobs",
             "ListTrainingJobs",
+            "SendPipelineExecutionStepFailure",
+            "SendPipelineExecutionStepSuccess",
             "StopProcessingJob",
             "StopTrainingJob",
             "UpdateTrainingJob",
@@ -76,6 +81,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     "sns": frozenset({"Publish"}),
     "sqs": frozenset({"SendMessage"}),
     "ssm": frozenset({"GetParameter"}),
+    "stepfunctions": frozenset({"SendTaskFailure", "SendTaskHeartbeat", "SendTaskSuccess"}),
 }
 """The operations that the queue calls, by service. The layer's clients know no others."""
 
@@ -118,7 +124,7 @@ class TypedDict(dict):
         pass
 """
 
-NAMES = frozenset({*KEPT, "api.sagemaker"})
+NAMES = frozenset({*KEPT, "api.sagemaker", "states"})
 """The services' names in endpoints.json."""
 
 
@@ -293,8 +299,12 @@ def prepare_dataclasses(folder: Path) -> None:
 
 
 def compile_all(folder: Path) -> None:
+    """Compile the modules as they will lie in Lambda: no compiled file names this machine."""
     subprocess.run(  # this Python # nosec B603
-        [*PYTHON, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", str(folder)],
+        [
+            *(*PYTHON, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash"),
+            *("-s", str(folder), "-p", LAMBDA, str(folder)),
+        ],
         check=True,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from slotq_core.adapters.dynamodb.notices import SOURCE
+from slotq_core.adapters.dynamodb.outbox.notices import SOURCE
 from tests import cloudformation
 from tests.functional.account import EVENTS, sample
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import JOB
-from slotq_core.adapters.dynamodb.notices import VIEW
+from slotq_core.adapters.dynamodb.outbox.notices import VIEW
 from slotq_core.operations.notices import LEASE
 from slotq_core.ports.surroundings import LONGEST_DELAY
 from tests import cloudformation
@@ -22,12 +22,12 @@ from samcli.yamlhelper import yaml_parse
 from samtranslator.model import apigateway
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
-told, now = json.loads(sys.argv[1]), int(sys.argv[2])
+told, now, file = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 apigateway.time.time = lambda: now
-template = yaml_parse(open("template.yaml").read())
+template = yaml_parse(open(file).read())
 for resource in [*template["Resources"].values(), {"Properties": template["Globals"]["Function"]}]:
     for key in ("CodeUri", "ContentUri"):
-        if key in resource.get("Properties", {}):
+        if isinstance(resource.get("Properties", {}).get(key), str):
             resource["Properties"][key] = "s3://bucket/key"
 parameters = {k: v.get("Default", "") for k, v in template["Parameters"].items()}
 print(json.dumps(Translator({}, Parser()).translate(template, {**parameters, **told})))
@@ -44,10 +44,12 @@ pytestmark = pytest.mark.built
 
 
 @cache
-def transformed(*, at: int = 0, **parameters: str) -> dict[str, Any]:
+def transformed(
+    *, at: int = 0, template: str = "template.yaml", **parameters: str
+) -> dict[str, Any]:
     """What CloudFormation gets in an update at that moment (s), with these parameters."""
     out = subprocess.run(
-        [".venv/sam/bin/python", "-c", TRANSFORM, json.dumps(parameters), str(at)],
+        [".venv/sam/bin/python", "-c", TRANSFORM, json.dumps(parameters), str(at), template],
         cwd=ROOT,
         env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
         check=True,

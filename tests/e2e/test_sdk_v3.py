@@ -13,15 +13,26 @@ from botocore.exceptions import ClientError
 
 pytest.importorskip("sagemaker.train", reason="the sagemaker3 extra is not installed")
 
+from sagemaker.core.parameter import CategoricalParameter, IntegerParameter
 from sagemaker.core.resources import TrainingJob
-from sagemaker.core.shapes import CheckpointConfig, OutputDataConfig, Tag
+from sagemaker.core.shapes import (
+    BestObjectiveNotImproving,
+    CheckpointConfig,
+    HyperbandStrategyConfig,
+    HyperParameterTuningJobStrategyConfig,
+    OutputDataConfig,
+    Tag,
+    TuningJobCompletionCriteria,
+)
 from sagemaker.core.training.configs import Compute, SourceCode
 from sagemaker.core.utils.exceptions import FailedStatusError
 from sagemaker.train import ModelTrainer
+from sagemaker.train.tuner import HyperparameterTuner
 
 from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.job.train import begin, improve
 from slotq.demo.proof import Evidence
+from slotq.errors import InvalidRequest
 from tests.e2e.waiting import in_background, until
 
 
@@ -160,3 +171,47 @@ def test_a_refusal_says_what_to_change(trainer):
         wrong.train(wait=False)
     assert raised.value.response["Error"]["Code"] == "ValidationException"
     assert submitted("refused") is None
+
+
+def tuner(trainer, **settings):
+    ranges = {"steps": IntegerParameter(2, 4), "step-seconds": CategoricalParameter([0.01, 0.02])}
+    given = {
+        "objective_metric_name": "loss",
+        "objective_type": "Minimize",
+        "strategy": "Random",
+        "metric_definitions": [{"Name": "loss", "Regex": "loss ([0-9.]+)"}],
+        "max_jobs": 2,
+        "max_parallel_jobs": 1,
+        "tags": {"team": "vision"},
+    }
+    return HyperparameterTuner(trainer, hyperparameter_ranges=ranges, **(given | settings))
+
+
+def test_a_tuner_is_a_sweep_by_one_changed_line(trainer):
+    of = trainer("tuned", steps=9, priority=3)
+    sweep = of.sagemaker_session.sweep(tuner(of), name="tuned")
+    sweep.wait(say=lambda _: None, poll=0.5)
+    assert sweep.states == {"completed": 2}
+    assert sweep.best().objective is not None
+    queue = QueueClient()
+    for trial in sweep.results():
+        assert 2 <= int(trial.parameters["steps"]) <= 4
+        assert trial.parameters["step-seconds"] in {"0.01", "0.02"}
+        tags = {tag["Key"]: tag["Value"] for tag in queue.jobs.request(trial.job)["Tags"]}
+        assert {"priority": "3", "team": "vision"}.items() <= tags.items()
+
+
+def test_what_a_sweep_cannot_do_is_refused_by_the_tuners_word(trainer):
+    of = trainer("refused", steps=9, priority=1)
+    hyperband = HyperbandStrategyConfig(min_resource=2, max_resource=20)
+    config = HyperParameterTuningJobStrategyConfig(hyperband_strategy_config=hyperband)
+    not_improving = BestObjectiveNotImproving(max_number_of_training_jobs_not_improving=3)
+    criteria = TuningJobCompletionCriteria(best_objective_not_improving=not_improving)
+    for settings, said in (
+        ({"strategy": "Hyperband", "strategy_config": config}, r'"rungs": \[2, 6, 18\]'),
+        ({"early_stopping_type": "Auto"}, "early_stopping_type of the tuner"),
+        ({"completion_criteria_config": criteria}, "not best_objective_not_improving"),
+    ):
+        with pytest.raises(InvalidRequest, match=said):
+            of.sagemaker_session.sweep(tuner(of, **settings), name="refused")
+    assert not [job for job in QueueClient().jobs() if job.name.startswith("refused")]

@@ -16,6 +16,7 @@ from traceback import format_exc
 from tests.contract import dynamodb_local
 from tests.faults import (
     backfill_mutants,
+    callback_mutants,
     chaos,
     crashes,
     hours_mutants,
@@ -25,6 +26,7 @@ from tests.faults import (
     nodes,
     plan_mutants,
     reservation_mutants,
+    semi_preemptible_mutants,
     start_mutants,
     warm_mutants,
     world,
@@ -50,8 +52,10 @@ MUTANTS = (
     *plan_mutants.MUTANTS,
     *reservation_mutants.MUTANTS,
     *backfill_mutants.MUTANTS,
+    *semi_preemptible_mutants.MUTANTS,
     *start_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
+    *callback_mutants.MUTANTS,
 )
 
 Task = tuple[str, ...]

@@ -47,6 +47,7 @@ READS = frozenset(
         "describe_training_job",
         "list_training_jobs",
         "list_tags",
+        "send_task_heartbeat",
     }
 )
 

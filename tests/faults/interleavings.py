@@ -37,10 +37,13 @@ from tests.faults.promises import CONVERGENT
 from tests.faults.scenarios import (
     NODES,
     RELEASE,
+    all_have_heard,
     hostile,
     no_create_is_refused,
+    one_has_heard,
     planned,
     plans,
+    submit_for_task,
 )
 from tests.faults.world import TYPES, World, delivered, pool
 
@@ -192,6 +195,8 @@ class Case:
     """Actions in one transaction of a decision; None: as many as DynamoDB takes."""
     agents: AgentRules | None = None
     """The agents of nodes; None: none ever reports."""
+    answers: bool = False
+    """Whether the queue answers the tasks of state machines."""
     soon: tuple[str, ...] = ()
     """Jobs that have started a few seconds after the handlers' end, before any tick or event."""
     then: Callable[[World], str] = lambda _: ""
@@ -214,6 +219,7 @@ def run(case: Case, schedule: Schedule) -> World:
         most_actions=case.most_actions,
         events=(lambda _: ()) if case.soon else delivered,
         agents=case.agents,
+        answers=case.answers,
     )
     case.before(world)
     if not world.watch.broken:
@@ -295,6 +301,24 @@ def _fewest_switches(case: Case, schedule: Schedule, world: World) -> tuple[Case
 
 def a_submit(name: str, **fields: Any) -> tuple[str, Handler]:
     return f"submit {name}", lambda world: world.submit(name, **fields)
+
+
+def a_submit_for_task(job: str, number: int) -> tuple[str, Handler]:
+    step = submit_for_task(0, job, number)
+    return step.label, step.act
+
+
+def its_execution_is_stopped(world: World) -> None:
+    """The job runs, and the execution that waits for it has just been stopped."""
+    submit_for_task(0, "a").act(world)
+    world.go(20)
+    world.tasks.stopped.add("a-1")
+
+
+def it_has_ended(world: World) -> None:
+    """The job has ended, and the task that waits for it has heard of nothing yet."""
+    submit_for_task(0, "a").act(world)
+    world.go(50)
 
 
 def a_group(name: str, *jobs: str, max_parallel: int = 1) -> tuple[str, Handler]:
@@ -551,6 +575,15 @@ GRACEFUL = begun(
 """Ten seconds after its eviction, the low job is still in its grace."""
 C, X = S.COMPLETED, S.CANCELLED
 ANOTHER_ROLE = "arn:aws:iam::123456789012:role/another"
+AN_INSTANCE_IS_RELEASED: dict[str, Any] = {
+    "bound": 1,
+    "leases": False,
+    "pools": (pool(keep_warm=21_600_000),),
+    "work": dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
+    "knobs": {"limits": {TYPES["p"]: 1}, "release_seconds": 40},
+    "then": no_create_is_refused,
+}
+"""A case in a pool of one slot. SageMaker's limit counts its kept instance until the release."""
 
 
 def beside_a_hostile_job(case: Case) -> Case:
@@ -599,6 +632,40 @@ ALONE: tuple[Case, ...] = (
         lambda _: None,
         (a_submit("a"), a_submit("a")),
         ends(a=C),
+    ),
+    Case(
+        "a_newer_token_beside_a_refused_heartbeat",
+        its_execution_is_stopped,
+        (A_TICK, a_submit_for_task("a", 2)),
+        ends(a=frozenset({S.COMPLETED, S.CANCELLED})),
+        answers=True,
+        then=all_have_heard("a"),
+    ),
+    Case(
+        "a_newer_token_beside_the_answer_to_the_old_one",
+        it_has_ended,
+        (A_TICK, a_submit_for_task("a", 2)),
+        ends(a=C),
+        work={"a": Work(runtime=20_000)},
+        answers=True,
+        then=all_have_heard("a"),
+    ),
+    Case(
+        "two_newer_tokens",
+        begun(submit_for_task(0, "a").act),
+        (a_submit_for_task("a", 2), a_submit_for_task("a", 3)),
+        ends(a=C),
+        answers=True,
+        then=one_has_heard("a"),
+    ),
+    Case(
+        "two_ticks_answer_one_task",
+        it_has_ended,
+        (A_TICK, A_TICK),
+        ends(a=C),
+        work={"a": Work(runtime=20_000)},
+        answers=True,
+        then=all_have_heard("a"),
     ),
     Case("cancel_and_pass", stored("a"), (a_cancel("a"), A_PASS), ends(a=X), work={"a": LONG}),
     Case("cancel_twice", stored("a"), (a_cancel("a"), a_cancel("a")), ends(a=X)),
@@ -1148,24 +1215,14 @@ ALONE: tuple[Case, ...] = (
             A_PASS,
         ),
         ends(a=C, b=C, like=C),
-        bound=1,
-        leases=False,
-        pools=(pool(keep_warm=21_600_000),),
-        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
-        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
-        then=no_create_is_refused,
+        **AN_INSTANCE_IS_RELEASED,
     ),
     Case(
         "two_ticks_find_a_release_over",
         one_is_released,
         (A_TICK, A_TICK),
         ends(a=C, b=C),
-        bound=1,
-        leases=False,
-        pools=(pool(keep_warm=21_600_000),),
-        work=dict.fromkeys(("a", "b", "like"), Work(runtime=20_000)),
-        knobs={"limits": {TYPES["p"]: 1}, "release_seconds": 40},
-        then=no_create_is_refused,
+        **AN_INSTANCE_IS_RELEASED,
     ),
     Case(
         "two_pools_two_passes",

@@ -71,6 +71,7 @@ NEIGHBOURS = "11 nobody pays for a neighbour"
 ANNOUNCED = "what has changed moves the queue's version"
 TENANT = "a node runs the jobs of one tenant"
 LEASE = "a node without a lease runs nothing"
+ANSWERED = "whoever waits for a job's end hears of that end"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")

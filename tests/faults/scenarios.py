@@ -32,10 +32,12 @@ from slotq_core.model.pools import CapacityKind, NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.names import JOB_TAG, QUEUE_TAG
+from slotq_core.notices.job_answers import SUPERSEDED
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
 from tests.faults.agents import AgentRules
 from tests.faults.fake_dynamodb import Key
 from tests.faults.gate import Gate
+from tests.faults.tasks import job_of
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
 
@@ -79,6 +81,8 @@ class Scenario:
     sharing: Sharing = NO_SHARING
     agents: AgentRules | None = None
     """The agents of nodes; None: none ever reports."""
+    answers: bool = False
+    """Whether the queue answers the tasks of state machines."""
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
     """Other ends of a job, for when a fault puts another user's action before or after it."""
     uncancelled: JobState = JobState.COMPLETED
@@ -101,6 +105,7 @@ class Scenario:
             limits=self.limits,
             sharing=self.sharing,
             agents=self.agents,
+            answers=self.answers,
             **more,
         )
         for step in self.steps:
@@ -149,6 +154,22 @@ def submit(at: float, job: str, **fields: Any) -> Step:
         world.submit(job, **fields)
 
     return Step(at, f"submit {job}", act, "submit", job)
+
+
+def submit_for_task(at: float, job: str, number: int = 1, **fields: Any) -> Step:
+    """A job for whose end a task waits."""
+    token = f"{job}-{number}"
+
+    def act(world: World) -> None:
+        world.submit_body({**request(job, **fields), "slotq:callback": {"task_token": token}})
+
+    verb = "submit" if number == 1 else ""
+    return Step(at, f"submit {job} for {token}", act, verb, job)
+
+
+def stop_execution(at: float, token: str) -> Step:
+    """Somebody stops the execution that waits with this token."""
+    return Step(at, f"stop {token}", lambda world: world.tasks.stopped.add(token))
 
 
 def submit_for_node(at: float, job: str, gpus: float = 1, **fields: Any) -> Step:
@@ -365,6 +386,39 @@ def beside_a_hostile_job(scenario: Scenario) -> Scenario:
         ends={**scenario.ends, "hostile": S.FAILED},
         pools=(*scenario.pools, pool("h")),
     )
+
+
+def all_have_heard(job: str) -> Callable[[World], str]:
+    """Whoever was accepted has heard of the job's end, but for those whose place another has taken
+    and whose executions were stopped."""
+
+    def look(world: World) -> str:
+        tasks = world.tasks
+        waiting = [token for token in tasks.accepted if job_of(token) == job]
+        deaf = [t for t in waiting if t not in tasks.ends and t not in tasks.stopped]
+        if deaf:
+            return f"{deaf[0]} has heard of no end"
+        newest = waiting[-1] if waiting else ""
+        if tasks.ends.get(newest) == SUPERSEDED:
+            return f"{newest} is the newest, and has heard that another one is"
+        return f"{job} has ended, and is still kept for somebody" if tasks.kept() else ""
+
+    return look
+
+
+def one_has_heard(job: str) -> Callable[[World], str]:
+    """Of several tokens that came at once exactly one has heard of the job's end, and each other
+    that its place is taken."""
+
+    def look(world: World) -> str:
+        ends = {t: end for t, end in world.tasks.ends.items() if job_of(t) == job}
+        deaf = {t for t in world.tasks.accepted if job_of(t) == job} - ends.keys()
+        if deaf:
+            return f"{min(deaf)} has heard of no end"
+        of_the_end = [token for token, end in ends.items() if end != SUPERSEDED]
+        return "" if len(of_the_end) == 1 else f"{of_the_end} have heard of the end of {job}"
+
+    return look
 
 
 def lose_events(at: float, until: float) -> Step:

@@ -31,6 +31,7 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.nodes.documents import S3NodeDocuments, lease_of
 from slotq_core.adapters.notifiers import AsynchronousPass, MessageAlarm
+from slotq_core.adapters.receivers.callbacks import AwsAnswers
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.adapters.scripts import S3Scripts
@@ -42,6 +43,7 @@ from slotq_core.model.attempts import Restore
 from slotq_core.model.callers import NO_LIMITS, Limits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
+from slotq_core.model.notices import CallbackKind
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
@@ -64,6 +66,7 @@ from tests.faults.clients import (
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
+from tests.faults.tasks import Tasks
 from tests.queue_world import request
 
 logging.getLogger("slotq_core.adapters.notifiers").disabled = True
@@ -121,10 +124,12 @@ class World:
         limits: Limits = NO_LIMITS,
         sharing: Sharing = NO_SHARING,
         agents: AgentRules | None = None,
+        answers: bool = False,
     ) -> None:
-        """`runtime`: of each job that `work` does not name (ms). `most_actions`: in one transaction
-        of a decision. `leases=False`: each lease is over as soon as it is taken, so that passes run
-        beside each other: it must do no harm. `agents`: those of nodes; None: none ever reports."""
+        """`runtime`: of each job that `work` does not name (ms). `answers`: whether the queue
+        answers the tasks of state machines. `most_actions`: in one transaction of a decision.
+        `leases=False`: each lease is over as soon as it is taken, so that passes run beside each
+        other: it must do no harm. `agents`: those of nodes; None: none ever reports."""
         self.pools = pools or (pool(),)
         self.gate = gate or Gate()
         self.event_policy = events
@@ -156,6 +161,7 @@ class World:
         default = Work(runtime=runtime)
         self.runner = NodeRunner(self, work_of=lambda job, _: (work or {}).get(job, default))
         self.bucket, self.agents = Bucket(self), Agents(self, agents)
+        self.tasks, self._answers = Tasks(self), answers
         self.marked: set[str] = set()
         """The training jobs whose scripts the queue knows to have asked to release their slots."""
         self.reported: dict[str, int] = {}
@@ -170,6 +176,7 @@ class World:
             "lambda": LambdaClient(self),
             "s3": S3Client(self),
             "sqs": SqsClient(self),
+            "stepfunctions": self.tasks,
         }
         self._due: list[_Due] = []
         self._numbers = itertools.count()
@@ -218,6 +225,8 @@ class World:
                     self.watch.note(LOST, f"{name} has met a limit and is kept all the same")
                 raise
             self.accepted.add(name)
+            if submission.callback and submission.callback.token not in self.tasks.accepted:
+                self.tasks.accepted.append(submission.callback.token)
             if name not in self.watch.jobs:
                 self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
 
@@ -508,7 +517,7 @@ class World:
         jobs = self.watch.jobs.values()
         quiet = all(due.label in {"tick", "agent"} for due in self._due)
         ended = all(job.terminal and not job.followed for job in jobs)
-        if not (quiet and ended) or self.watch.openings:
+        if not (quiet and ended) or self.watch.openings or self.tasks.kept():
             return False
         return not (self.ours_live() or self.watch.nodes())
 
@@ -605,6 +614,8 @@ class World:
                 bucket=BUCKET, route="", lease=lease_of(""), make_client=lambda: s3
             ),
             new_token=lambda: f"token {next(self._tokens)}",
+            callback_kinds=frozenset({CallbackKind.TASK} if self._answers else ()),
+            answers=lambda: AwsAnswers({CallbackKind.TASK: client("stepfunctions")}),
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:

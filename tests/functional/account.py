@@ -127,6 +127,40 @@ class FakeS3:
         return {"Body": io.BytesIO(content), "ETag": _etag(content), "LastModified": at}
 
 
+class FakeWaits:
+    """Step Functions and SageMaker Pipelines, as far as a callback goes: each token takes one
+    answer, and is over then."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.over: set[str] = set()
+        """The tokens that nobody waits with any more."""
+        self.refuses = ""
+        """The code of the error that every call gets; empty: none."""
+
+    def __getattr__(self, operation: str) -> Any:
+        if not operation.startswith("send_"):
+            raise AttributeError(operation)
+
+        def call(**request: Any) -> dict[str, Any]:
+            self.calls.append((operation, request))
+            token = request.get("taskToken") or request["CallbackToken"]
+            if self.refuses:
+                raise ClientError({"Error": {"Code": self.refuses, "Message": token}}, operation)
+            if token in self.over:
+                code = "TaskTimedOut" if "taskToken" in request else "ResourceNotFound"
+                raise ClientError({"Error": {"Code": code, "Message": token}}, operation)
+            if operation != "send_task_heartbeat":
+                self.over.add(token)
+            return {}
+
+        return call
+
+    def answers(self) -> list[tuple[str, dict[str, Any]]]:
+        """The calls that were no heartbeats."""
+        return [each for each in self.calls if each[0] != "send_task_heartbeat"]
+
+
 def _etag(content: bytes) -> str:
     return f'"{md5(content, usedforsecurity=False).hexdigest()}"'
 
@@ -147,6 +181,7 @@ class Account:
         self.letters = FakeSqs()
         self.announced = FakeEvents()
         self.s3 = FakeS3(self.clock)
+        self.waits = FakeWaits()
         self.dynamodb: Any = dynamodb or CheckedDynamo()
         self.dynamodb.create_table(**table_definition(TABLE))
 
@@ -157,6 +192,8 @@ class Account:
             "sqs": self.letters,
             "events": self.announced,
             "s3": self.s3,
+            "stepfunctions": self.waits,
+            "sagemaker": self.waits,
         }
         return clients[service]
 

@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "more than once",
     ),
     "an unknown setting": (add_job(Tags=tags(slotq_speed="9")), "Tags", "slotq:pools"),
-    "preemptible: maybe": (add_job(Tags=tags(slotq_preemptible="maybe")), "Tags", "true or false"),
+    "preemptible: maybe": (add_job(Tags=tags(slotq_preemptible="maybe")), "Tags", "false or semi"),
     "a negative min-runtime": (add_job(Tags=tags(slotq_min_runtime="-1")), "Tags", "0 to"),
     "too many retries": (add_job(Tags=tags(slotq_retries="101")), "Tags", "0 to 100"),
     "an empty list of pools": (add_job(Tags=tags(slotq_pools="")), "Tags", "separated by commas"),

@@ -13,8 +13,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 import notifier
-from slotq_core.adapters.dynamodb import notices as outbox
-from slotq_core.adapters.dynamodb.notices import change_in
+from slotq_core.adapters.dynamodb.outbox import notices as outbox
+from slotq_core.adapters.dynamodb.outbox.notices import change_in
 from slotq_core.errors import NotDelivered, RightMissing, Unavailable
 from slotq_core.notices.happenings import happenings
 from slotq_core.operations.notices import DIGEST_AFTER, GIVE_UP, SLOWEST

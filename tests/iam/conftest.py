@@ -20,7 +20,7 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.adapters.dynamodb.notices import SOURCE
+from slotq_core.adapters.dynamodb.outbox.notices import SOURCE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.model.demand import Demand
@@ -37,8 +37,15 @@ from tests.faults.stories import STORIES
 from tests.faults.world import World
 from tests.functional.account import HOUR, NOW, TABLE, Account, add_job, context, forget, sample
 from tests.functional.checked_dynamodb import CheckedDynamo
-from tests.functional.conftest import account, engine  # noqa: F401 - pytest finds fixtures by their name
+from tests.functional.conftest import account, engine, in_use  # noqa: F401 - pytest finds fixtures by their name
 from tests.functional.notified import TOPIC as NOTIFIED_TOPIC
+from tests.functional.pipelines_double import (
+    QUEUE_ARN,
+    ROLE_ARN,
+    SubmittersDouble,
+    delivered,
+    message,
+)
 from tests.functional.test_processing import processing_body
 from tests.iam.recorder import FUNCTION, OWN, PLAN, VOLUMES, Client, Recorder
 from tests.unit.notices.jobs import job
@@ -100,6 +107,7 @@ def life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Recorders:
     """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
+    monkeypatch.setenv("SLOTQ_CALLBACKS", "task,pipeline")
     monkeypatch.setenv("SLOTQ_LIMITS", "waiting=4,submissions=60,waiting_in_all=10,lines=9")
     resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
     _release(account, resources)
@@ -141,6 +149,7 @@ def life(
     more = {**sample("set-pool"), "path": "/pools/more"}
     assert account.call(more)[0] == 200
     _buy_plan(account)
+    _wait_for_ends(account)
     _process(account)
     removed = {**sample("remove-pool"), "path": "/pools/more"}
     assert account.call(removed)[0] == 200
@@ -198,6 +207,26 @@ def _process(account: Account) -> None:  # noqa: F811
     account.settle()
     removed = {**sample("remove-pool"), "path": "/pools/data"}
     assert account.call(removed)[0] == 200
+
+
+def _wait_for_ends(account: Account) -> None:  # noqa: F811
+    """Let two state machines and two pipelines wait for jobs that complete and that do not."""
+    kinds = {"task": "task_token", "step": "pipeline_token"}
+    for kind, token in kinds.items():
+        for end in ("done", "gone"):
+            name, callback = f"{kind}-{end}", {token: f"token{end}1"[:10].ljust(10, "0")}
+            body = {"TrainingJobName": name, "slotq:callback": callback}
+            assert account.call(add_job(**body))[0] == 202
+            account.settle()
+            account.send("tick")
+            if end == "done":
+                account.completes(name)
+            else:
+                account.call({**sample("cancel-job"), "path": f"/jobs/{name}"})
+                account.settle()
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    account.send("tick")
 
 
 def _release(account: Account, resources: Any) -> None:  # noqa: F811
@@ -262,6 +291,73 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     waiting["path"] = "/jobs/waiting"
     assert account.call(waiting)[1]["reason"]
     return recorders
+
+
+@pytest.fixture
+def step_calls(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """What the function for callback steps does: it submits as two roles, cancels what waits and
+    what runs, fails steps, and puts away what it does not understand."""
+    with monkeypatch.context() as patch:
+        patch.setenv("SLOTQ_ANNOUNCE", "1")
+        patch.setenv("SLOTQ_CALLBACKS", "pipeline")
+        patch.setenv("SLOTQ_LIMITS", "waiting=2,submissions=60")
+        patch.setenv("SLOTQ_SUBMITTERS", "/slotq/slotq/pipelines/")
+        patch.setenv("SLOTQ_MANAGER", FUNCTION)
+        return Steps(next(in_use(Account(CheckedDynamo()), patch)), patch).play()
+
+
+class Steps:
+    """The function for callback steps in an account of its own, and what it calls."""
+
+    def __init__(self, world: Account, patch: pytest.MonkeyPatch) -> None:
+        self._account, self._patch = world, patch
+        self._recorder, self._ssm = Recorder(), SubmittersDouble()
+        self._other = QUEUE_ARN.replace("vision", "speech")
+        self._ssm.parameters["/slotq/slotq/pipelines/slotq-pipelines-speech"] = ROLE_ARN
+
+    def play(self) -> Recorder:
+        world = self._account
+        world.send("tick")
+        request = json.loads(sample("add-job")["body"])
+        for token in ("a", "b"):
+            self._take(message(request, token=token * 10))
+        world.settle()
+        running = [job["name"] for job in world.call("list-jobs")[1]["jobs"]]
+        after = [{"Key": "slotq:after", "Value": running[0]}]
+        waits = (
+            message(request, token="c" * 10),
+            message({**request, "Tags": after}, token="d" * 10),
+        )
+        self._take(*waits, queue=self._other)
+        world.pass_time(HOUR // 2)
+        self._take(message(request, token="e" * 10), again=1)
+        self._take("not JSON", message({}, token="f" * 10), message({}, token="g" * 10))
+        for name in running:  # Their ends are not heard of.
+            world.plane.job(name).status = "Completed"
+        for token in ("a", "b", "c", "d"):
+            self._take(message(token=token * 10, status="Stopping"))
+        assert len(world.waits.answers()) == 2
+        return self._recorder
+
+    def _take(self, *bodies: Any, queue: str = QUEUE_ARN, again: int = 0) -> None:
+        with self._patch.context() as patch:
+            patch.setenv(app.SERVES, app.STEPS)
+            patch.setattr(app, "client", self._client)
+            recorded = self._recorded("sagemaker", PlaneClient(self._account.plane))
+            patch.setattr(app, "sagemaker_client", lambda: recorded)
+            forget()
+            app.submitters.cache_clear()
+            answer = app.handler(delivered(*bodies, queue=queue), context())
+            assert len(answer["batchItemFailures"]) == again
+        forget()
+
+    def _client(self, service: str) -> Any:
+        own = self._ssm if service == "ssm" else self._account.client(service)
+        return self._recorded(service, own)
+
+    def _recorded(self, service: str, client: Any) -> Any:
+        plane = self._account.plane
+        return Client(client, lambda name, body: self._recorder.note(service, name, body, plane))
 
 
 @pytest.fixture

@@ -20,11 +20,14 @@ from tests.iam.evaluator import Call, call
 OWN = f"{REGION}:{ACCOUNT}"
 FUNCTION = "slotq-queue-manager"
 NOTIFIER = "slotq-notifier"
+STEPS = "slotq-pipelines"
 KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
 """The customer's key of the table."""
 PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/june"
 VOLUMES = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000001"
 """A user's key for the output of training jobs."""
+PIPELINE = f"arn:aws:sagemaker:{OWN}:pipeline/train/execution/*"
+"""The executions of a pipeline that waits for jobs."""
 THROUGH_DYNAMODB = {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"}
 
 
@@ -37,6 +40,10 @@ def platform(function: str) -> set[Call]:
     if function == FUNCTION:  # It takes the messages that ask for a pass later.
         taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
         others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:wakes") for action in taken}
+    if function == STEPS:  # Each role's pipelines have a queue of messages.
+        taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+        for queue in ("slotq-pipelines-vision", "slotq-pipelines-speech"):
+            others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:{queue}") for action in taken}
     if function == NOTIFIER:  # It reads the table's stream, whichever that is.
         read = ("DescribeStream", "GetRecords", "GetShardIterator")
         for label in ("2026-11-20T10:30:00.000", "2026-11-21T10:30:00.000"):
@@ -102,9 +109,16 @@ def _parts(operation: str, request: Mapping[str, Any]) -> Iterator[tuple[str, Ma
         yield operation, request
 
 
+def _states(operation: str, _: Mapping[str, Any], __: Plane) -> Iterator[Call]:
+    assert operation in {"SendTaskFailure", "SendTaskHeartbeat", "SendTaskSuccess"}
+    yield call(f"states:{operation}", "*")
+
+
 def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iterator[Call]:
     action = f"sagemaker:{operation}"
-    if operation in {"ListTrainingJobs", "ListProcessingJobs"}:
+    if operation.startswith("SendPipelineExecutionStep"):
+        yield call(action, PIPELINE.replace("*", request["CallbackToken"].lower()))
+    elif operation in {"ListTrainingJobs", "ListProcessingJobs"}:
         yield call(action, "*")
     elif operation == "ListTags":
         yield call(action, request["ResourceArn"])
@@ -176,6 +190,7 @@ _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] 
     "sqs": _sqs,
     "lambda": _lambda,
     "events": _events,
+    "stepfunctions": _states,
     "s3": _s3,
     "sns": _sns,
     "ssm": _ssm,

@@ -32,7 +32,9 @@ from tests.iam.recorder import (
     KEY,
     NOTIFIER,
     OWN,
+    PIPELINE,
     PLAN,
+    STEPS,
     THROUGH_DYNAMODB,
     VOLUMES,
     Client,
@@ -52,11 +54,15 @@ PARAMETERS = {
     "Notifications": "true",
     "NotificationTopicArns": TOPIC,
     "Nodes": "true",
+    "TaskCallbacks": "true",
+    "CallbackPipelineArns": PIPELINE,
 }
 MANAGER, DOOR, VIEWS = "QueueManagerRole", "DoorRole", "ViewsRole"
-TELLER = "NotifierRole"
-ROLES = (MANAGER, DOOR, VIEWS, TELLER)
+TELLER, STEPPER = "NotifierRole", "PipelineStepsRole"
+ROLES = (MANAGER, DOOR, VIEWS, TELLER, STEPPER)
 WIDE = {
+    "AnswerTasksOfStateMachines": "Step Functions' actions know no narrower resource",
+    "AnswerStepsOfPipelines": "SageMaker names the executions of the pipelines",
     "FindTrainingJobs": "ListTrainingJobs knows no narrower resource",
     "WriteTraces": "X-Ray's actions know no narrower resource",
     "StartTrainingJobs": "users name their jobs; the tag tells the queue's",
@@ -73,6 +79,9 @@ WIDE = {
     "ReadReportsOfNodes": "each generation of each node has a folder",
     "ShipTheAgent": "the file's name is the hash of a release's agent",
     "WriteItsLog": "Lambda names the streams of the group",
+    "TakeMessages": "operators name the queues of messages, below one name",
+    "ReadWhoSubmits": "each queue of messages has a parameter, below one path",
+    "FailSteps": "SageMaker names the executions of the pipelines",
 }
 """The statements whose resource has a wildcard, and why it needs one."""
 
@@ -93,6 +102,8 @@ def calls(request: pytest.FixtureRequest, campaign: Recorders) -> dict[str, set[
         notifier_calls = request.getfixturevalue("notifier_calls").calls
         _RECORDED[TELLER] = notifier_calls | platform(NOTIFIER)
         _RECORDED[VIEWS] = views["Views"].calls | platform("slotq-views")
+        step_calls = request.getfixturevalue("step_calls").calls
+        _RECORDED[STEPPER] = step_calls | platform(STEPS)
     return _RECORDED
 
 
@@ -265,6 +276,9 @@ NEAR_MISSES = [
     call("sqs:PurgeQueue", f"arn:aws:sqs:{OWN}:wakes"),
     call("sqs:SendMessage", f"arn:aws:sqs:{OWN}:another"),
     call("sqs:ReceiveMessage", f"arn:aws:sqs:{OWN}:dead-letters"),
+    call("sqs:ReceiveMessage", f"arn:aws:sqs:{OWN}:other-pipelines-vision"),
+    call("sqs:SendMessage", f"arn:aws:sqs:{OWN}:slotq-pipelines-vision"),
+    call("sagemaker:StartPipelineExecution", PIPELINE.replace("execution/*", "execution/a")),
     call("events:PutEvents", f"arn:aws:events:{OWN}:event-bus/default", {"events:source": "x"}),
     call("s3:GetObject", "arn:aws:s3:::bucket/data/_slotq/job1/report.json"),
     call("s3:GetObject", "arn:aws:s3:::bucket/_slotq/j/report.json", {"aws:ResourceAccount": "1"}),
@@ -306,13 +320,14 @@ def test_the_door_admits_exactly_the_training_plans_that_may_be_used():
     assert plans_from_environment(none).allowed == ()
 
 
-def test_the_door_may_start_nothing(calls):
-    """An attacker in the function that reads users' input gets no role and no instance."""
+@pytest.mark.parametrize("role", [DOOR, STEPPER])
+def test_what_reads_users_input_may_start_nothing(calls, role):
+    """An attacker in such a function gets no role and no instance."""
     starts = {"sagemaker:CreateTrainingJob", "sagemaker:AddTags", "iam:PassRole"}
     started = {asked for asked in calls[MANAGER] if asked.action in starts}
     assert {asked.action for asked in started} == starts
-    door = statements(DOOR, PARAMETERS)
-    assert [str(asked) for asked in started if judge(door, asked) is not Verdict.DENIED] == []
+    granted = statements(role, PARAMETERS)
+    assert [str(asked) for asked in started if judge(granted, asked) is not Verdict.DENIED] == []
 
 
 def test_the_views_may_only_read(calls):

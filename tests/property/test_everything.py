@@ -113,7 +113,7 @@ def _job(draw: st.DrawFn, name: str, projects: list[str], group: str | None = No
         "slots": draw(st.sampled_from([1, 1, 2])),
         "pools": draw(st.lists(st.sampled_from(POOLS), min_size=1, unique=True)),
         "runtime": draw(st.sampled_from([15, 40, 90])),
-        "preemptible": draw(st.sampled_from([True, True, True, False])),
+        "preemptible": draw(st.sampled_from([True, True, "semi", False])),
         "submit_at": draw(st.sampled_from([0, 0, 10, 35])),
         "cancel_at": draw(st.sampled_from([None, None, None, None, 20])),
     }

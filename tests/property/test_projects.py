@@ -20,9 +20,11 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import may_evict
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 from slotq_core.policy.state.quotas.gate import Taking, givers, may_reclaim
+from slotq_core.policy.state.quotas.in_quota import in_quota
 from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.wire.document.sections import ProjectSection
@@ -78,10 +80,17 @@ def _job(
             "priority": draw(st.integers(0, 2)),
             "slots": draw(st.integers(1, 3)),
             "runtime": draw(st.sampled_from([None, 5, 40])),
-            "preemptible": draw(st.sampled_from([True, True, True, False])),
+            "preemptible": draw(st.sampled_from([True, True, "semi", False])),
             "submit_at": draw(st.sampled_from([-5, 0, 0, 10, 20])),
         }
     )
+
+
+def _accounts(snapshot: Snapshot, journal: Journal | None = None) -> Accounts:
+    """The accounts of a plan."""
+    asked = may_evict(in_quota(snapshot))
+    lines = in_lines(snapshot.waiting)
+    return Accounts(snapshot, lines, journal or Journal(), may_evict=asked)
 
 
 @given(worlds())
@@ -128,7 +137,7 @@ def test_a_reclaim_is_gated(scenario: Scenario) -> None:
     """A reclaimer stays within its fair share and takes from a project above its own."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
-        books = Accounts(snapshot, in_lines(snapshot.waiting), Journal())
+        books = _accounts(snapshot)
         for decision in planned.decisions:
             if isinstance(decision, Start):
                 _take_claim(books, decision.job)
@@ -172,7 +181,7 @@ def test_the_kept_givers_are_those_that_the_gate_lets_give(
         departments = tuple(replace(each, fairness=fairness) for each in snapshot.departments)
         world = replace(snapshot, departments=departments)
         journal = Journal()
-        books = Accounts(world, in_lines(world.waiting), journal)
+        books = _accounts(world, journal)
         _check_the_givers(books, world)
         for decision in planned.decisions:
             if isinstance(decision, Evict):
@@ -207,7 +216,7 @@ def test_in_quota_work_is_safe_from_other_projects(scenario: Scenario) -> None:
     while that project is above its quota, earlier victims of the plan counted as gone."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
-        books = Accounts(snapshot, in_lines(snapshot.waiting), Journal())
+        books = _accounts(snapshot)
         for decision in planned.decisions:
             if isinstance(decision, Start):
                 books.take(decision.job, decision.pool)
@@ -268,7 +277,7 @@ def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -
         stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
         if planned.decisions or stopping:
             return
-        accounts = Accounts(snapshot, in_lines(snapshot.waiting), Journal())
+        accounts = _accounts(snapshot)
         limits = QuotaLimits(accounts, Shares(accounts))
         for pool in snapshot.pools:
             used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())

@@ -104,7 +104,7 @@ def _job(
         "slots": draw(st.sampled_from([1, 1, 2])),
         "runtime": runtime,
         "max_runtime": runtime + draw(st.sampled_from([0, 1, 600, 3_000])),
-        "preemptible": evictable or draw(st.booleans()),
+        "preemptible": evictable or draw(st.sampled_from([True, "semi", False])),
         "pools": draw(st.lists(st.sampled_from(pools), min_size=1, unique=True)),
         "user": draw(st.sampled_from(["ann", "bob"])),
     }
@@ -124,7 +124,7 @@ def check(scenario: Scenario, record: Record) -> None:
             run.since + (jobs[run.job].max_runtime or 0) + LONGEST_STOP,
         )
         for run in record.runs
-        if run.pool == pool.name and not jobs[run.job].preemptible
+        if run.pool == pool.name and jobs[run.job].preemptible is not True
     ]
     for job, since, _, latest in fixed:
         for moment in {since, *(r.begins for r in reserved if since < r.begins < latest)}:

@@ -1,4 +1,4 @@
-"""docs/performance.md shows what benchmarks/results.json holds."""
+"""docs/performance.md and other pages show what benchmarks/results.json holds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from benchmarks.promises import PROMISES
 KEPT = results.read()
 
 
-def test_the_page_shows_the_results():
-    text = page.PAGE.read_text()
+@pytest.mark.parametrize("path", page.PAGES, ids=lambda path: path.name)
+def test_the_pages_show_the_results(path):
+    text = path.read_text()
     assert text == page.filled(text, KEPT), "run python -m benchmarks.page"
 
 
-def test_the_page_has_every_table():
-    assert set(re.findall(r"<!-- ([a-z ]+) -->", page.PAGE.read_text())) == {*page.TABLES, "end"}
+def test_every_table_stands_on_a_page():
+    written = "".join(path.read_text() for path in page.PAGES)
+    assert set(re.findall(r"<!-- ([a-z ]+) -->", written)) == {*page.TABLES, "end"}
 
 
 def test_the_plots_show_the_results():

@@ -131,6 +131,7 @@ JOB = Job(
     requires=Demand(mem_per_gpu_in_GiB=80),
     preemptible=False,
     min_runtime=1_500,
+    runtime_estimate=90_000,
     retries=2,
     gpus=25,
     tenant="a1b2",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from slotq_core.model.jobs import SETTINGS, JobSettings
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.jobs import SEMI, SETTINGS, JobSettings
 from slotq_core.wire.setting_tags import MOST, TAGS, read_settings, written
 
 
@@ -19,6 +20,16 @@ def test_the_default_of_each_setting_is_written_and_read(name):
 def test_an_empty_switch_is_no_switch(text, preemptible):
     """As in version 0.2.0: its jobs may have such a tag, and can still be changed."""
     assert read_settings({TAGS["preemptible"]: text}) == {"preemptible": preemptible}
+
+
+@pytest.mark.parametrize("text", ["semi", "Semi"])
+def test_a_job_may_be_semi_preemptible(text):
+    assert read_settings({TAGS["preemptible"]: text}) == {"preemptible": SEMI}
+    assert written("preemptible", text) == SEMI
+    with pytest.raises(ValueError, match="true, false or semi, not 'half'"):
+        read_settings({TAGS["preemptible"]: "half"})
+    with pytest.raises(InvalidRequest, match="true, false or semi, not 'half'"):
+        written("preemptible", "half")
 
 
 @pytest.mark.parametrize("name", ["min_runtime", "retries", "workload"])

@@ -25,11 +25,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from slotq_core import names
+
 POOLS = (
     "main=2@ml.p4d.24xlarge,small=1@ml.g5.2xlarge;reserve_after=600,spare=4@ml.g5.xlarge,"
     "scarce=1@ml.p5.48xlarge,grids=1@ml.c5.xlarge"
 )
 MINUTE = 60_000
+TOKEN = "a-token-of-a-state-machine"
 SETTINGS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -40,6 +43,7 @@ SETTINGS = {
     "POWERTOOLS_METRICS_DISABLED": "1",
     "POWERTOOLS_LOG_LEVEL": "CRITICAL",
     "SLOTQ_TABLE": "sagemaker-queue",
+    "SLOTQ_CALLBACKS": "task",
 }
 
 
@@ -83,6 +87,13 @@ class Story:
     def submit(self, name: str, priority: int, *, slots: int = 1, **tags: str) -> None:
         status, _ = self.its.call(self._module.add_job(**body_of(name, priority, slots, tags)))
         assert status == 202, (name, status)
+
+    def wait_for(self, name: str, priority: int, **tags: str) -> None:
+        """A state machine waits for a job that is there already."""
+        body = body_of(name, priority, 1, tags)
+        event = self._module.add_job(**body, **{"slotq:callback": {"task_token": TOKEN}})
+        status, said = self.its.call(event)
+        assert status == 202, said
 
     def sweep(self, name: str, *members: str) -> None:
         """One of them runs, and the others wait for it."""
@@ -148,6 +159,8 @@ class Story:
         until they are released; in `spare` is one of somebody else's, in `grids` a sweep."""
         self.runs("evicted", 1, pools="main")
         self.runs("running", 5, pools="main")
+        if hasattr(names, "CALLBACK"):
+            self.wait_for("running", 5, pools="main")
         self.runs("urgent", 9, pools="main")
         self.runs("faulty", 3, pools="spare")
         self.submit("two-slots", 2, slots=2, pools="main")

@@ -11,10 +11,10 @@ from slotq_core.adapters.dynamodb.layout.table import EXPIRES_AT, table_definiti
 from slotq_core.adapters.dynamodb.layout.validation import is_own, whole_job
 from slotq_core.names import training_job_name
 from slotq_core.policy.lines import line_of
-from tests.functional.account import Account, add_job, sample
+from tests.functional.account import Account, add_job, forget, sample
 from tests.functional.test_pools import set_pool
 from tests.upgrade.conftest import THIS
-from tests.upgrade.dump import body_of
+from tests.upgrade.dump import TOKEN, body_of
 from tests.upgrade.earlier import completes, live
 
 MINUTE = 60_000
@@ -396,3 +396,19 @@ def test_earlier_attempts_are_on_demand(updated: Account, dumped):
     assert attempts
     assert {attempt["capacity_kind"] for attempt in attempts} == {"on_demand"}
     assert not any(attempt["interruptions"] for attempt in attempts)
+
+
+def test_a_state_machine_may_wait_for_an_earlier_versions_job(
+    updated: Account, dumped, monkeypatch: pytest.MonkeyPatch
+):
+    """Its digest is of the body without a callback, in every version."""
+    monkeypatch.setenv("SLOTQ_CALLBACKS", "task")
+    forget()
+    body = body_of("running", 5, 1, {"pools": "main"})
+    status, said = updated.call(add_job(**body, **{"slotq:callback": {"task_token": "new"}}))
+    assert (status, said["state"]) == (202, "running"), said
+    completes(updated, "running")
+    updated.send("tick")
+    told = {request["taskToken"]: operation for operation, request in updated.waits.answers()}
+    superseded = {TOKEN: "send_task_failure"} if dumped["of"] == THIS else {}
+    assert told == {"new": "send_task_success", **superseded}

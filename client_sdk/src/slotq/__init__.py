@@ -8,6 +8,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     queue_calls    calls about pools, projects, configuration, usage and the service
     earlier_names  QueueClient's methods under their names of version 0.2
     session        SageMaker's SDKs and boto3, through the queue
+    pipelines      steps of SageMaker Pipelines through the queue
     aws_members    the members of the AWS calls that are answered here
     jobs           one job, from submission to end
     groups         jobs submitted together
@@ -23,6 +24,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     remote_shell   a shell in a running job, and its ports here
     ui             the queue in the browser
     cost           what a queue costs
+    deployment     a queue from the folder of a release
     document       a queue's configuration as a YAML file
     simulate       the policy on a virtual clock
     local          the whole system on this machine
@@ -47,7 +49,14 @@ if TYPE_CHECKING:
     from slotq.session.answers.other_calls import direct
     from slotq.session.install import install
     from slotq.session.installed_sdk import QueueTrainingJobSession
-    from slotq.sweeps.space import choice, integer, log_uniform, uniform
+    from slotq.sweeps.space import (
+        choice,
+        integer,
+        log_integer,
+        log_uniform,
+        reverse_log_uniform,
+        uniform,
+    )
     from slotq.sweeps.sweep import Sweep
 
 __all__ = [
@@ -61,8 +70,10 @@ __all__ = [
     "gang",
     "install",
     "integer",
+    "log_integer",
     "log_uniform",
     "print_queue_state",
+    "reverse_log_uniform",
     "uniform",
 ]
 
@@ -75,7 +86,9 @@ _HOME = {
     "Sweep": "slotq.sweeps.sweep",
     "choice": "slotq.sweeps.space",
     "integer": "slotq.sweeps.space",
+    "log_integer": "slotq.sweeps.space",
     "log_uniform": "slotq.sweeps.space",
+    "reverse_log_uniform": "slotq.sweeps.space",
     "uniform": "slotq.sweeps.space",
     "install": "slotq.session.install",
     "print_queue_state": "slotq.output.plain_table",

@@ -8,6 +8,7 @@ SlotQError
 ├── DocumentError     a file cannot be taken: says where, and what would be right
 │   └── ScenarioError     a scenario or trace file
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
+├── DeploymentFailed  CloudFormation has not carried out a deployment: says the first reason
 ├── NoShell           a session in a job cannot be opened: says what is missing
 ├── EndlessDecisions  a simulation whose policy repeats itself at one moment: a fault of SlotQ
 ├── NotCompleted      a job whose result was asked for has ended otherwise
@@ -56,6 +57,7 @@ __all__ = [
     "CannotReach",
     "CheckpointsRequired",
     "ClassNotAllowed",
+    "DeploymentFailed",
     "DocumentError",
     "EndlessDecisions",
     "ExaminedLately",
@@ -117,6 +119,10 @@ class DocumentError(SlotQError):
 
 class ScenarioError(DocumentError):
     """A scenario or trace file cannot be taken."""
+
+
+class DeploymentFailed(SlotQError):
+    """CloudFormation has not carried out a deployment; the message says the first reason."""
 
 
 class EndlessDecisions(SlotQError):

@@ -205,6 +205,7 @@ SDK = (
 )
 MIGRATION = "tests/unit/client/test_migration_pages.py runs it against a served queue"
 ANOTHER = "another way to submit what the page has just submitted, under the same name"
+STATES = "tests/functional/test_step_functions.py starts, stops and ends such executions"
 FRAGMENT = "a part of a file: tests/unit/test_docs.py loads it"
 
 ELSEWHERE: dict[str, dict[str, str]] = {
@@ -291,6 +292,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/performance.md": {"make bench": "`.ci/run` runs it in short"},
     "docs/permissions.md": {"": POLICY},
     "docs/regions.md": {"SLOTQ_REGION": AWS},
+    "docs/release.md": {
+        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines"
+    },
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"
     },
@@ -303,6 +307,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         '"metrics"': "a picture of the document's form; tests/unit/simulate",
         "do not hold": "a scenario that fails; tests/unit/simulate",
     },
+    "docs/step-functions.md": {
+        "aws stepfunctions": f"{AWS}; {STATES}",
+        "sam deploy": f"{AWS}; tests/unit/test_step_functions_files.py knows its parameters",
+        '"ended_at"': STATES,
+        '"ErrorEquals"': "a part of a file: tests/unit/test_step_functions_files.py",
+    },
     "docs/suspendable.md": {
         "import": "a script: tests/functional/training/test_page.py suspends and resumes each",
         "torchrun": "it wants torch: tests/functional/training/test_torch.py",
@@ -310,6 +320,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "docs/sweeps.md": {
         "STATE      lr": "a sweep that still runs; tests/unit/client/test_sweeps.py prints it",
+        "session.sweep(tuner": f"{ANOTHER}; tests/unit/client/test_session.py runs it",
         "session.sweep": f"{ANOTHER}; tests/unit/client/test_sweeps.py runs it",
         "halving:": "a part of a file; tests/unit/client/test_sweeps.py submits it",
     },

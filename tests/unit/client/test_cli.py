@@ -196,6 +196,15 @@ def test_submit_options_override_the_files_tags(slotq, http):
 
 
 @pytest.mark.parametrize(
+    ("option", "word"),
+    [("--preemptible", "true"), ("--semi-preemptible", "semi"), ("--not-preemptible", "false")],
+)
+def test_whether_a_job_may_be_evicted_is_one_of_three_options(slotq, http, option, word):
+    slotq("submit", "-", option, input=json.dumps(REQUEST))
+    assert http.last_body()["Tags"] == [{"Key": "slotq:preemptible", "Value": word}]
+
+
+@pytest.mark.parametrize(
     ("words", "kind"),
     [
         (("--class", "inference"), "inference"),

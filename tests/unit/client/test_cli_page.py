@@ -39,6 +39,7 @@ ELSEWHERE = {
     "local": "tests/functional/local",
     "backup": "tests/functional/test_backup.py",
     "notify": "tests/unit/client/test_notify_command.py",
+    "deploy": "tests/unit/client/test_cli_deploy.py",
     "demo": "tests/unit/client/test_demo.py",
     "top": "tests/unit/client/test_top.py",
     "exec": "tests/unit/client/test_relay.py, tests/e2e/test_aws_cli.py",

@@ -177,8 +177,9 @@ def test_the_output_of_a_simulation_fits_the_schema(slotq, tmp_path):
 
 
 def test_every_command_of_the_schema_is_tried():
-    # `local env` needs an emulator and `backup` a table; tests/functional runs them.
-    elsewhere = {"simulate", "local env", "backup save", "backup load"}
+    # `local env` needs an emulator and `backup` a table; tests/functional runs them, and
+    # test_cli_deploy.py `deploy`.
+    elsewhere = {"simulate", "local env", "backup save", "backup load", "deploy"}
     tried = {named_in(line) for line in LINES} | elsewhere
     assert tried == set(OUTPUTS)
 

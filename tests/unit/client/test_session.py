@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import boto3
@@ -203,19 +205,141 @@ def test_fit_itself_takes_no_after(session):
         estimator(session()).fit(after="prepare")
 
 
+LOSS = [{"Name": "loss", "Regex": "loss=(.*)"}]
+
+
+def tuner(trainer, **settings):
+    from sagemaker.tuner import CategoricalParameter, ContinuousParameter, HyperparameterTuner
+
+    ranges = {
+        "lr": ContinuousParameter(1e-5, 0.1, "Logarithmic"),
+        "opt": CategoricalParameter(["adam", "sgd"]),
+    }
+    given = {"objective_metric_name": "loss", "metric_definitions": LOSS, "max_jobs": 3}
+    given |= {"objective_type": "Minimize", "max_parallel_jobs": 2, "strategy": "Random"}
+    return HyperparameterTuner(trainer, hyperparameter_ranges=ranges, **(given | settings))
+
+
+def test_a_tuner_is_a_sweep_by_one_changed_line(session, queue, said):
+    made = session(priority=5)
+    trainer = estimator(made, hyperparameters={"epochs": 2})
+    given = tuner(trainer, base_tuning_job_name="tuned", random_seed=7, tags={"team": "vision"})
+    page = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text()
+    (line,) = re.findall(r"^```python\n(sweep = session.sweep\(tuner.*)\n```", page, re.MULTILINE)
+    scope = {"session": made, "tuner": given, "inputs": "s3://data/train"}
+    exec(line, scope)
+    sweep = scope["sweep"]
+    assert sweep.name.startswith("tuned-")
+    names = [f"{sweep.name}-{number}" for number in (1, 2, 3)]
+    assert (queue.groups[sweep.name]) == (names, 2)
+    assert queue.sweeps[sweep.name].metric == "loss"
+    assert not queue.sweeps[sweep.name].maximize
+    request = queue.requests[names[0]]
+    assert request["HyperParameters"].keys() == {"epochs", "lr", "opt"}
+    assert request["HyperParameters"]["opt"] in {"adam", "sgd"}
+    assert request["AlgorithmSpecification"]["MetricDefinitions"] == LOSS
+    assert request["InputDataConfig"][0]["DataSource"]["S3DataSource"]["S3Uri"] == "s3://data/train"
+    assert tags_of(request) == {"priority": "5", "team": "vision"}
+    assert said == []
+    space = given._hyperparameter_ranges
+    same = made.sweep(trainer, space, name="same", max_parallel=1, trials=3, seed=7)
+    drawn = [queue.requests[f"{same.name}-{n}"]["HyperParameters"] for n in (1, 2, 3)]
+    assert drawn == [queue.requests[name]["HyperParameters"] for name in names]
+
+
+def test_a_tuner_without_a_strategy_is_told_that_trials_are_random(session, said):
+    made = session()
+    made.sweep(tuner(estimator(made), strategy="Bayesian"), name="grid")
+    assert said == ["grid: a sweep draws its trials at random: strategy Bayesian is not followed"]
+
+
+def test_what_is_given_beside_a_tuner_counts(session, queue):
+    made = session()
+    more = {"objective": {"metric": "accuracy", "maximize": True}, "trials": 1, "max_parallel": 1}
+    made.sweep(tuner(estimator(made)), name="grid", **more)
+    assert (queue.groups["grid"], queue.sweeps["grid"].metric) == ((["grid-1"], 1), "accuracy")
+
+
+def test_a_tuners_grid_is_a_grid_and_its_target_a_goal(session, queue):
+    from sagemaker.tuner import CategoricalParameter, TuningJobCompletionCriteriaConfig
+
+    made = session()
+    target = TuningJobCompletionCriteriaConfig(target_objective_metric_value=0.2)
+    given = tuner(
+        estimator(made), strategy="Grid", max_jobs=None, completion_criteria_config=target
+    )
+    with pytest.raises(InvalidRequest, match="Grid takes values, and lr is a range"):
+        made.sweep(given, name="grid")
+    given._hyperparameter_ranges["lr"] = CategoricalParameter([0.1, 0.2])
+    made.sweep(given, name="grid")
+    assert len(queue.groups["grid"][0]) == 4
+    assert queue.sweeps["grid"].goal == 0.2
+
+
+def hyperband(least, most):
+    from sagemaker.tuner import HyperbandStrategyConfig, StrategyConfig
+
+    config = HyperbandStrategyConfig(max_resource=most, min_resource=least)
+    return {"strategy": "Hyperband", "strategy_config": StrategyConfig(config)}
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "rungs"), [(1, 30, "[1, 3, 9, 27]"), (2, 5, "[2, 5]"), (4, 4, "[4, 5]")]
+)
+def test_hyperband_is_refused_by_name_with_the_halving(session, queue, least, most, rungs):
+    made = session()
+    given = tuner(estimator(made), **hyperband(least, most))
+    with pytest.raises(InvalidRequest, match="halving instead of Hyperband") as refused:
+        made.sweep(given, name="grid")
+    assert refused.value.field == "strategy"
+    assert f'halving={{"parameter": "epochs", "rungs": {rungs}, "keep": 3}}' in str(refused.value)
+    assert not queue.requests
+    halving = {"parameter": "epochs", "rungs": [1, 3], "keep": 3}
+    made.sweep(given, name="grid", halving=halving)
+    assert {request["HyperParameters"]["epochs"] for request in queue.requests.values()} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"max_runtime_in_seconds": 60}, "max_runtime_in_seconds"),
+        ({"early_stopping_type": "Auto"}, "early_stopping_type"),
+        ({"autotune": True}, "autotune"),
+        ({"warm_start_config": object()}, "warm_start_config"),
+        ({"estimator_name": "one"}, "estimator_name"),
+    ],
+)
+def test_what_a_sweep_cannot_do_is_refused_by_the_tuners_word(session, queue, settings, field):
+    made = session()
+    with pytest.raises(InvalidRequest, match=f"{field} of the tuner: ") as refused:
+        made.sweep(tuner(estimator(made), **settings), name="grid")
+    assert refused.value.field == field
+    assert not queue.requests
+
+
+def test_other_criteria_of_a_tuner_are_refused(session):
+    from sagemaker.tuner import TuningJobCompletionCriteriaConfig
+
+    made = session()
+    criteria = TuningJobCompletionCriteriaConfig(complete_on_convergence=True)
+    given = tuner(estimator(made), completion_criteria_config=criteria)
+    with pytest.raises(InvalidRequest, match="a target value, not complete_on_convergence"):
+        made.sweep(given, name="grid")
+
+
 def test_a_tuner_is_refused_and_says_what_to_use(session, queue, aws):
     from sagemaker.tuner import ContinuousParameter, HyperparameterTuner
 
-    tuner = HyperparameterTuner(
+    plain = HyperparameterTuner(
         estimator(session()),
         objective_metric_name="loss",
         hyperparameter_ranges={"lr": ContinuousParameter(0.1, 0.2)},
         metric_definitions=[{"Name": "loss", "Regex": "loss=(.*)"}],
     )
-    with pytest.raises(ClientError, match=r"session\.sweep\(estimator, space\).* slotq sweep"):
-        tuner.fit("s3://data/train", job_name="tuning", wait=False)
+    with pytest.raises(ClientError, match=r"session\.sweep\(tuner\).* Hyperband with halving"):
+        plain.fit("s3://data/train", job_name="tuning", wait=False)
     with slotq.direct():
-        tuner.fit("s3://data/train", job_name="tuning", wait=False)
+        plain.fit("s3://data/train", job_name="tuning", wait=False)
     found = aws.client("sagemaker").describe_hyper_parameter_tuning_job(
         HyperParameterTuningJobName="tuning"
     )

@@ -69,6 +69,31 @@ def test_samples_fill_their_range():
         assert min(count.values()) > 0.8 * 1000 / len(values)
 
 
+@given(st.integers(1, 50), st.integers(0, 500), st.floats(0, 1, exclude_max=True))
+def test_a_whole_number_by_its_logarithm_is_within_its_bounds(low: int, more: int, quantile: float):
+    drawn = slotq.log_integer(low, low + more).at(quantile)
+    assert isinstance(drawn, int)
+    assert low <= drawn <= low + more
+
+
+@given(st.floats(0, 0.999), st.floats(0, 1, exclude_max=True))
+def test_a_reverse_logarithm_is_within_its_bounds(low: float, quantile: float):
+    drawn: Any = slotq.reverse_log_uniform(low, 0.999).at(quantile)
+    assert low - 1e-9 <= drawn <= 0.999 + 1e-9
+
+
+def test_logarithms_draw_each_power_of_ten_as_often():
+    sampler = {
+        "width": slotq.log_integer(1, 999),
+        "momentum": slotq.reverse_log_uniform(0.9, 0.9999),
+    }
+    drawn: list[dict[str, Any]] = trials_of(sampler, trials=999)
+    for low in (1, 10, 100):
+        assert 250 < sum(low <= trial["width"] < 10 * low for trial in drawn) < 420
+    for least, most in ((0.9, 0.99), (0.99, 0.999), (0.999, 0.9999)):
+        assert 250 < sum(least <= trial["momentum"] < most for trial in drawn) < 420
+
+
 @given(st.integers(-5, 5), st.integers(0, 5), st.floats(0, 1, exclude_max=True))
 def test_a_whole_number_is_within_its_bounds(low: int, more: int, quantile: float):
     drawn = slotq.integer(low, low + more).at(quantile)
@@ -109,6 +134,8 @@ def test_a_space_that_is_none(space, more, words):
         ({"lr": {"uniform": [2, 1]}}, "the smaller first"),
         ({"lr": {"log_uniform": [0, 1]}}, "above 0"),
         ({"lr": {"integer": [1, 2.5]}}, "two whole numbers"),
+        ({"lr": {"log_integer": [0, 2]}}, "two whole numbers above 0"),
+        ({"lr": {"reverse_log_uniform": [0.5, 1]}}, "two numbers from 0 to below 1"),
         ({"lr": {"choice": []}}, "at least one value"),
         ({"lr": {}}, "space.lr takes a list of values, or one of uniform"),
         ({"lr": {"integer": [0, 10**400]}}, "two whole numbers"),

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.verbs.sweep import indexed
 from slotq.errors import InvalidRequest, NameTaken, NotAllowed
 from slotq.jobs.job_calls import JobCalls
+from slotq.session.installed_sdk import sdk_version
 from slotq.sweeps.definition import define
 from slotq_core.wire.views.jobs import ProgressView
 from tests.least_request import least_request
@@ -392,24 +394,66 @@ def test_a_sweep_prints_its_trials(http, queue):
 
 
 LOGARITHMIC = {"scaling_type": "Logarithmic"}
+REVERSE = {"scaling_type": "ReverseLogarithmic"}
 RANGES = [
-    ("ContinuousParameter", (0.1, 0.9), {}, "write slotq.uniform(0.1, 0.9)"),
-    ("ContinuousParameter", (1e-5, 0.1), LOGARITHMIC, "slotq.log_uniform(1e-05, 0.1)"),
-    ("IntegerParameter", (1, 8), {}, "write slotq.integer(1, 8)"),
-    ("CategoricalParameter", (["adam", "sgd"],), {}, "write slotq.choice('adam', 'sgd')"),
+    ("ContinuousParameter", (0.1, 0.9), {}, package.uniform(0.1, 0.9)),
+    ("ContinuousParameter", (1, 2), {"scaling_type": "Linear"}, package.uniform(1.0, 2.0)),
+    ("ContinuousParameter", (1e-5, 0.1), LOGARITHMIC, package.log_uniform(1e-5, 0.1)),
+    ("ContinuousParameter", (0.9, 0.999), REVERSE, package.reverse_log_uniform(0.9, 0.999)),
+    ("IntegerParameter", (1, 8), {}, package.integer(1, 8)),
+    ("IntegerParameter", (16, 512), LOGARITHMIC, package.log_integer(16, 512)),
+    ("CategoricalParameter", (["adam", "sgd"],), {}, package.choice("adam", "sgd")),
+    ("CategoricalParameter", ([16, 32],), {}, package.choice("16", "32")),
 ]
 
 
-@pytest.mark.parametrize(("kind", "bounds", "more", "said"), RANGES)
-def test_a_range_of_the_sdks_tuner_is_told_as_a_sampler(http, kind, bounds, more, said):
-    ranges = pytest.importorskip("sagemaker.parameter", reason="the sagemaker2 extra is missing")
-    given = getattr(ranges, kind)(*bounds, **more)
-    with pytest.raises(InvalidRequest) as refused:
-        client_of(http).sweeps.submit("grid", TEMPLATE, {"lr": given}, max_parallel=2)
-    assert said in str(refused.value)
+@pytest.fixture
+def ranges():
+    """The module of the installed SDK with the ranges of its tuner."""
+    pytest.importorskip("sagemaker", reason="no SageMaker SDK is installed")
+    return import_module(
+        "sagemaker.parameter" if sdk_version() == 2 else "sagemaker.core.parameter"
+    )
+
+
+@pytest.mark.parametrize("case", RANGES)
+def test_a_range_of_the_sdks_tuner_is_a_sampler(http, queue, ranges, case):
+    kind, bounds, more, sampler = case
+    own = type("Own", (getattr(ranges, kind),), {})  # A user's own subclass says the same.
+    drawn = []
+    for name, range_ in (
+        ("theirs", getattr(ranges, kind)(*bounds, **more)),
+        ("own", own(*bounds, **more)),
+        ("ours", sampler),
+    ):
+        sweeps = client_of(http).sweeps
+        sweeps.submit(name, TEMPLATE, {"lr": range_}, max_parallel=2, trials=9, seed=4)
+        drawn.append([queue.requests[f"{name}-{n}"]["HyperParameters"] for n in range(1, 10)])
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("IntegerParameter", (1, 8), REVERSE, "scaling types Auto, Linear, Logarithmic, not 'Rev"),
+        ("ContinuousParameter", (0, 1), LOGARITHMIC, "log_uniform takes two numbers above 0"),
+        ("ContinuousParameter", (0.5, 1), REVERSE, "two numbers from 0 to below 1"),
+        ("ContinuousParameter", (object(), 1), {}, "a pipeline variable has no value yet"),
+        ("IntegerParameter", (1.5, 8), {}, "the bounds of IntegerParameter are numbers"),
+    ],
+)
+def test_a_range_that_cannot_be_drawn_from(http, ranges, case):
+    kind, bounds, more, said = case
+    range_ = getattr(ranges, kind)(*bounds, **more)
+    with pytest.raises(InvalidRequest, match=said) as refused:
+        client_of(http).sweeps.submit("grid", TEMPLATE, {"lr": range_}, max_parallel=2, trials=2)
     assert refused.value.field == "space.lr"
-    name, args = said.removeprefix("write ").removeprefix("slotq.").rstrip(")").split("(")
-    getattr(package, name)(*eval(f"({args},)"))
+
+
+def test_ranges_and_lists_are_not_mixed(http, ranges):
+    space = {"lr": ranges.ContinuousParameter(0, 1), "batch": [8, 16]}
+    with pytest.raises(InvalidRequest, match=r"space\.batch is a list beside samplers"):
+        client_of(http).sweeps.submit("grid", TEMPLATE, space, max_parallel=2, trials=2)
 
 
 def test_waiting_ends_with_its_timeout(http, queue):

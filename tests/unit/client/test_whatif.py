@@ -14,7 +14,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import PoolHealth
 from slotq_core.timestamps import from_iso
 from tests.least_request import least_request
-from tests.unit.client.fake_scenario import DOCUMENT, fake_scenario, job
+from tests.unit.client.fake_scenario import DOCUMENT, HOUR, fake_scenario, job
 
 PLAN_ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
 PAGE = (Path(__file__).parents[3] / "docs" / "whatif.md").read_text()
@@ -108,6 +108,19 @@ def test_more_slots_for_a_time_go_again(whatif):
     gets = moments(whatif("--pool", "p5=4", "--runtime", "3h")).get(("resnet", "start"))
     assert gets is None, "with another slot for good, it starts at 12:30 as it does without"
     assert moments(answer)["resnet", "start"] == ("12:30", "12:32"), "it has to evict first"
+
+
+def test_a_jobs_estimate_precedes_its_limit_and_what_is_assumed_of_all(whatif, queue):
+    """Until it has run longer; a report of its own, and what is said of the job, come before."""
+    queue.scenario = fake_scenario(job("other", project="team-b", runtime_estimate=2 * HOUR))
+    words = "--pool", "p5=9"
+    assert whatif(*words)["assumed"]["runtimes"]["estimate"] == 1
+    assert moments(whatif(*words))["other", "complete"][1] == "14:00"
+    assert moments(whatif(*words, "--runtime", "5h"))["other", "complete"][1] == "14:00"
+    assert moments(whatif(*words, "--runtime", "other=1h"))["other", "complete"][1] == "13:00"
+    over = job("other", project="team-b", running=3 * HOUR, runtime_estimate=2 * HOUR)
+    queue.scenario = fake_scenario(over)
+    assert "estimate" not in whatif(*words)["assumed"]["runtimes"]
 
 
 def plan_queue(**windows):

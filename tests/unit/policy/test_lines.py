@@ -30,6 +30,7 @@ OTHERWISE: dict[str, object] = {
     "requires": Demand(mem=8),
     "preemptible": False,
     "min_runtime": 1,
+    "runtime_estimate": 1,
     "retries": 1,
     "project": "nlp",
     "group": "g",
@@ -104,6 +105,10 @@ def test_jobs_are_grouped_by_their_line(field: str, by_user: bool):
         assert sorted(map(len, lines)) == ([1, 2] if together else [1, 1, 1])
 
 
+def test_no_line_rests_on_an_estimate():
+    assert Line.of(JOB) == Line.of(replace(JOB, runtime_estimate=60_000))
+
+
 def test_a_persons_sessions_share_a_line():
     one = replace(JOB, submitter="role/one", person="role")
     other = replace(JOB, name="b", submitter="role/other", person="role")
@@ -139,6 +144,7 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"gpus": 200, "tenant": "a1b2"},
         {"gpus": 25, "tenant": "a1b2", "longest_attempt": 60_000},
         {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
+        {"preemptible": "semi", "longest_attempt": 60_000},
         {"warm_key": "c3d4"},
         {"runtime_bound": 3_600_000},
         {"gpus": 25, "tenant": "a1b2", "warm_key": "c3d4"},

@@ -257,6 +257,6 @@ def test_all_codes_are_different():
         for kind in vars(outlook).values()
         if isinstance(kind, type) and "code" in vars(kind) and kind.__module__ == outlook.__name__
     ]
-    assert len({vars(kind)["code"] for kind in kinds}) == len(kinds) == 23
+    assert len({vars(kind)["code"] for kind in kinds}) == len(kinds) == 24
     assert "no_lower_rank" in codes(outlook, outlook.Spared)
     assert "owed" not in codes(outlook, outlook.Spared)

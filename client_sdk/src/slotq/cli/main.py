@@ -71,6 +71,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "This machine": {
         "configure": "slotq.cli.queue.configure:configure",
         "doctor": "slotq.cli.queue.doctor:doctor",
+        "deploy": "slotq.cli.machine.deploy_command:deploy",
         "exec": "slotq.cli.machine.exec:execute",
         "completion": "slotq.cli.machine.completion:completion",
         "version": "slotq.cli.machine.completion:version",

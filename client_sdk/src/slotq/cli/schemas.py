@@ -16,6 +16,7 @@ from pydantic.json_schema import models_json_schema
 from slotq.output.json_views import (
     AccountView,
     CheckupView,
+    DeploymentView,
     GraphView,
     LogLine,
     NotifiedView,
@@ -176,6 +177,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "configure": (SettingsView,),
     "whoami": (MeView,),
     "doctor": (CheckupView,),
+    "deploy": (DeploymentView,),
     "whatif": (WhatIfView, AppliedView),
     "simulate": (SimulationView,),
     "local env": (Variables,),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slotq.cli.words import GpuNumber, MaybeAutomatic, MaybeSeconds, Seconds
-from slotq_core.model.jobs import JobSettings
+from slotq_core.model.jobs import SEMI, JobSettings
 from slotq_core.model.pools import Pool
 from slotq_core.wire.pool_definition import CHOICES, DURATIONS, MAY_BE_AUTO, SWITCHES
 from slotq_core.wire.setting_tags import MOST, TAGS
@@ -57,6 +57,13 @@ def _option(
     """`number`: its type, unless it is a switch or a choice; `negation`: `--no-NAME` or
     `--not-NAME` turns a switch off."""
     words, default, text = name.replace("_", "-"), setting.default, setting.metadata["help"]
+    if setting.type == "Preemptible":
+        for before, word in (("not-", "false"), ("semi-", SEMI), ("", "true")):
+            said = text if word == "true" else ""
+            command = click.option(
+                f"--{before}{words}", setting.name, flag_value=word, type=str, help=said
+            )(command)
+        return command
     if isinstance(default, bool):
         both = f"--{words}/--{negation}-{words}"
         return click.option(both, setting.name, default=None, help=text)(command)

@@ -120,8 +120,10 @@ def check(request: Mapping[str, Any]) -> None:
 
 
 def _as_it_is_sent(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    tags = request.get("Tags")
-    return {**request, "Tags": names.sagemaker_tags(tags)} if isinstance(tags, list) else request
+    """The request as SageMaker gets it: without what is for the queue alone."""
+    sent = {name: value for name, value in request.items() if name != names.CALLBACK}
+    tags = sent.get("Tags")
+    return {**sent, "Tags": names.sagemaker_tags(tags)} if isinstance(tags, list) else sent
 
 
 def _refused(faults: list[RequestFault]) -> InvalidRequest:

@@ -54,8 +54,14 @@ class JobSettings(TypedDict, total=False):
         Mapping[str, int | bool | str] | None,
         "what a job needs besides slots, by name: resources and properties of a pool",
     ]
-    preemptible: Annotated[bool | None, "whether the job may be evicted"]
+    preemptible: Annotated[
+        bool | str | None,
+        "whether the job may be evicted; `semi`: not while it is within its project's quota",
+    ]
     min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
+    runtime_estimate: Annotated[
+        int | None, "seconds that it will probably run in all, for forecasts alone"
+    ]
     retries: Annotated[int | None, "how often a failed job is run again"]
     workload: Annotated[str | None, "the class: training, interactive or inference"]
     gpus: Annotated[

@@ -22,7 +22,7 @@ from slotq.local.services.dynamodb import Change, InMemoryDynamo
 from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout.table import JOB
-from slotq_core.adapters.dynamodb.notices import SOURCE, VIEW, DynamoOutbox, change_in
+from slotq_core.adapters.dynamodb.outbox.notices import SOURCE, VIEW, DynamoOutbox, change_in
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotUnderstood, SlotQError

@@ -15,7 +15,7 @@ from slotq.jobs.notices import one_line
 from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
 from slotq_core.model.attempts import GpuBound
-from slotq_core.model.jobs import Workload
+from slotq_core.model.jobs import SEMI, Preemptible, Workload
 from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
@@ -70,8 +70,9 @@ def job_page(job: JobView) -> RenderableType:
         ("GPU bound", GPU_BOUNDS.get(GpuBound(job.gpu_bound), "")),
         ("whole instance", one_line(job.whole.text) if job.whole else ""),
         ("literal paths", "yes" if job.literal_paths else ""),
-        ("preemptible", "yes" if job.preemptible else "no"),
+        ("preemptible", PREEMPTIBLE[job.preemptible]),
         ("min. runtime", f"{job.min_runtime:g} s" if job.min_runtime else ""),
+        ("estimate", f"{job.runtime_estimate:g} s" if job.runtime_estimate else ""),
         ("retries", str(job.retries) if job.retries else ""),
         ("entered", moment(job.entry_time)),
         ("changed", moment(job.changed_at)),
@@ -89,6 +90,14 @@ def job_page(job: JobView) -> RenderableType:
     for warning in job.warnings:
         facts.add_row(Text("warning", style="bold yellow"), one_line(warning))
     return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
+
+
+PREEMPTIBLE: Mapping[Preemptible, str] = {
+    True: "yes",
+    False: "no",
+    SEMI: "not while it is within its project's quota",
+}
+"""Whether a job may be evicted, for people."""
 
 
 def _is_on_warm(job: JobView) -> bool:

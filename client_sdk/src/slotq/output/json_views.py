@@ -158,3 +158,34 @@ class GraphView(QueueView):
     """Jobs and groups that come after each other. `jobs` has the members of the groups, too."""
 
     groups: list[GraphGroup]
+
+
+class StackChangeView(BaseModel):
+    """What a deployment does to one resource of the stack."""
+
+    action: str
+    """`Add`, `Modify`, `Remove`, `Import` or `Dynamic`, as CloudFormation says."""
+    resource: str
+    kind: str
+    """CloudFormation's type, such as `AWS::Lambda::Function`."""
+    replaced: bool
+    """Whether it may be made anew."""
+
+
+class DeploymentView(BaseModel):
+    """A deployment of a release."""
+
+    version: int = VERSION
+    release: str
+    """The version of SlotQ."""
+    stack: str
+    region: str
+    bucket: str
+    """Where the code lies."""
+    deployed: bool
+    """False: nothing was changed, because nothing differs or with `--dry-run`."""
+    changes: list[StackChangeView]
+    outputs: dict[str, str]
+    """The stack's outputs: `ApiUrl` and others."""
+    quick_create: str
+    """The address of the console's page that creates the same stack."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 from slotq.errors import InvalidRequest
 from slotq.sweeps import members
 from slotq.sweeps.space import Parameters, Value, is_number, is_value, read_space, trials_of
+from slotq.sweeps.tuner_ranges import with_samplers
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.groups.sweep import TrialView, ranked
 
@@ -158,7 +159,7 @@ def define(
             objective=wanted,
             propose=cast(Propose, space),
         )
-    found = trials_of(read_space(space), trials=trials, seed=seed, first=first)
+    found = trials_of(with_samplers(read_space(space)), trials=trials, seed=seed, first=first)
     if rungs is not None and any(rungs.parameter in trial for trial in found):
         raise InvalidRequest(
             f"{rungs.parameter} is in the space, and halving sets it to its rungs: leave it out "

@@ -13,6 +13,7 @@ from slotq.errors import InvalidRequest
 from slotq.groups.batches import Batch, batch, collecting
 from slotq.jobs.verbs import Outcome
 from slotq.sweeps.definition import define
+from slotq.sweeps.of_tuners import is_tuner, of_tuner
 from slotq.sweeps.sweep import Sweep, submitted
 from slotq.transport.connection import Connection
 from slotq_core import names
@@ -22,9 +23,11 @@ _APART = 0.002
 
 
 class Training(Protocol):
-    """The method of TrainingCalls used here."""
+    """What of TrainingCalls is used here."""
 
     def captured(self, call: Callable[[], object]) -> dict[str, Any]: ...
+
+    say: Callable[[str], object]
 
 
 class Sweeping:
@@ -36,9 +39,9 @@ class Sweeping:
     def sweep(
         self,
         estimator: Any,
-        space: Any,
+        space: Any = None,
         *,
-        max_parallel: int,
+        max_parallel: int | None = None,
         name: str | None = None,
         inputs: Any = None,
         trials: int | None = None,
@@ -52,22 +55,36 @@ class Sweeping:
 
         `inputs`: the argument of `fit` (or `train`). The rest is as for `queue.sweeps.submit`. Give
         a `name`, and the same call again finds the sweep.
+
+        A `HyperparameterTuner` says the rest itself: `session.sweep(tuner)`; what is given here
+        counts instead. Raises InvalidRequest with the tuner's argument that a sweep cannot follow.
         """
-        chosen = name or _name(estimator)
+        given = {
+            "space": space,
+            "max_parallel": max_parallel,
+            "trials": trials,
+            "seed": seed or None,
+            "objective": objective,
+        }
+        tuner = of_tuner(estimator, halving=halving) if is_tuner(estimator) else None
+        own = {} if tuner is None else tuner.settings
+        said = own | {key: value for key, value in given.items() if value is not None}
+        trainer = estimator if tuner is None else tuner.trainer
+        chosen = name or _name(tuner.base_name if tuner else None, trainer)
         if not names.is_legal(chosen):
             raise InvalidRequest(f"'{chosen}' cannot be a name: use {names.RULE}", field="name")
-        template = self._training.captured(_call(estimator, chosen, inputs))
+        template = self._training.captured(_call(trainer, chosen, inputs))
+        if tuner is not None:
+            template = tuner.template(template)
         definition = define(
             name=chosen,
             template={key: item for key, item in template.items() if key != "TrainingJobName"},
-            space=space,
-            max_parallel=max_parallel,
-            trials=trials,
-            seed=seed,
             first=first,
-            objective=objective,
             halving=halving,
+            **{"space": None, "max_parallel": None, **said},
         )
+        if tuner is not None and tuner.note:
+            self._training.say(f"{chosen}: {tuner.note}")
         return submitted(self.queue, definition)
 
     def batch(self) -> AbstractContextManager[Batch]:
@@ -102,8 +119,8 @@ def _call(estimator: Any, name: str | None, inputs: Any) -> Callable[[], object]
     )
 
 
-def _name(estimator: Any) -> str:
+def _name(base_name: str | None, estimator: Any) -> str:
     """A name that no earlier sweep has."""
-    base = str(getattr(estimator, "base_job_name", None) or "sweep")
+    base = str(base_name or getattr(estimator, "base_job_name", None) or "sweep")
     legal = re.sub(r"[^a-zA-Z0-9]+", "-", base).strip("-")[:30] or "sweep"
     return f"{legal}-{time.strftime('%y%m%d-%H%M%S', time.gmtime())}"

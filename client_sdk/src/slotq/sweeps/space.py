@@ -46,9 +46,19 @@ def log_uniform(low: float, high: float) -> Distribution:
     return distribution("log_uniform", [low, high])
 
 
+def reverse_log_uniform(low: float, high: float) -> Distribution:
+    """Numbers whose distance from 1 is `log_uniform`: for a momentum. From 0 to below 1."""
+    return distribution("reverse_log_uniform", [low, high])
+
+
 def integer(low: int, high: int) -> Distribution:
     """Whole numbers from `low` to `high`, both included."""
     return distribution("integer", [low, high])
+
+
+def log_integer(low: int, high: int) -> Distribution:
+    """The same for their logarithms. `low` is above 0."""
+    return distribution("log_integer", [low, high])
 
 
 def choice(*values: Value) -> Distribution:
@@ -66,9 +76,19 @@ def _log_uniform(quantile: float, values: Sequence[Any]) -> float:
     return _rounded(math.exp(low + quantile * (high - low)))
 
 
+def _reverse_log_uniform(quantile: float, values: Sequence[Any]) -> float:
+    low, high = values
+    return _rounded(1 - _log_uniform(1 - quantile, (1 - high, 1 - low)))
+
+
 def _integer(quantile: float, values: Sequence[Any]) -> int:
     low, high = map(int, values)
     return low + min(int(quantile * (high - low + 1)), high - low)
+
+
+def _log_integer(quantile: float, values: Sequence[Any]) -> int:
+    low, high = map(int, values)
+    return min(int(_log_uniform(quantile, (low, high + 1))), high)
 
 
 def _choice(quantile: float, values: Sequence[Any]) -> Value:
@@ -79,7 +99,9 @@ def _choice(quantile: float, values: Sequence[Any]) -> Value:
 KINDS: Mapping[str, Callable[[float, Sequence[Any]], Value]] = {
     "uniform": _uniform,
     "log_uniform": _log_uniform,
+    "reverse_log_uniform": _reverse_log_uniform,
     "integer": _integer,
+    "log_integer": _log_integer,
     "choice": _choice,
 }
 
@@ -91,16 +113,24 @@ def distribution(kind: str, values: Iterable[Any], field: str = "space") -> Dist
         if not arguments:
             raise InvalidRequest(f"{field}: choice needs at least one value", field=field)
         return Distribution(kind=kind, values=arguments)
-    numbers = int if kind == "integer" else (int, float)
+    what, numbers = ("whole numbers", int) if kind in _WHOLE else ("numbers", (int, float))
+    within, is_within = _WITHIN.get(kind, ("", lambda *_: True))
     legal = len(arguments) == 2 and all(is_number(value, numbers) for value in arguments)
-    if not legal or arguments[0] > arguments[1] or (kind == "log_uniform" and arguments[0] <= 0):
-        what = "whole numbers" if kind == "integer" else "numbers"
-        above = " above 0" if kind == "log_uniform" else ""
+    if not legal or arguments[0] > arguments[1] or not is_within(*arguments):
         raise InvalidRequest(
-            f"{field}: {kind} takes two {what}{above}, the smaller first, not {list(arguments)}",
+            f"{field}: {kind} takes two {what}{within}, the smaller first, not {list(arguments)}",
             field=field,
         )
     return Distribution(kind=kind, values=arguments)
+
+
+_WHOLE = frozenset({"integer", "log_integer"})
+_WITHIN: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "log_uniform": (" above 0", lambda low, _: low > 0),
+    "log_integer": (" above 0", lambda low, _: low > 0),
+    "reverse_log_uniform": (" from 0 to below 1", lambda low, high: low >= 0 and high < 1),
+}
+"""What the numbers of a kind must be, in words and as a test."""
 
 
 def is_number(value: Any, kinds: Any = (int, float)) -> bool:
@@ -155,8 +185,6 @@ def trials_of(
             raise InvalidRequest("space: a list holds one object for each trial", field="space")
         sampled = False
     else:
-        for key, value in space.items():
-            _refuse_range(str(key), value)
         sampled = any(isinstance(value, Distribution) for value in space.values())
         found = _sampled(space, trials, seed, first) if sampled else _grid(space)
     for name, present in (
@@ -180,36 +208,6 @@ def trials_of(
     for number, trial in enumerate(found):
         _check(trial, f"space.{number}")
     return found
-
-
-_RANGES: Mapping[str, Callable[[Any], str]] = {
-    "ContinuousParameter": lambda range_: (
-        f"{_log(range_)}uniform({range_.min_value}, {range_.max_value})"
-    ),
-    "IntegerParameter": lambda range_: f"integer({range_.min_value}, {range_.max_value})",
-    "CategoricalParameter": lambda range_: f"choice({', '.join(map(repr, range_.values))})",
-}
-"""The ranges of SageMaker's tuner, by class, as the samplers that say the same."""
-
-
-def _log(range_: Any) -> str:
-    return "log_" if str(getattr(range_, "scaling_type", "")).startswith(("Log", "Reverse")) else ""
-
-
-def _refuse_range(name: str, value: Any) -> None:
-    """Raises InvalidRequest for a range of SageMaker's tuner, with what to write instead."""
-    kind = type(value).__name__
-    if kind not in _RANGES:
-        return
-    try:
-        instead = f"slotq.{_RANGES[kind](value)}"
-    except (AttributeError, TypeError):
-        instead = "slotq.uniform, log_uniform, integer or choice"
-    raise InvalidRequest(
-        f"space.{name}: {kind} is of SageMaker's tuner, which a sweep does not use: write "
-        f"{instead}, and trials=… for how many to draw",
-        field=f"space.{name}",
-    )
 
 
 def _grid(space: Mapping[str, Any]) -> list[Parameters]:

@@ -108,7 +108,7 @@ function Facts({ job }: { job: Job }) {
     ["After", (job.after ?? []).join(", ")],
     ["Submitted by", <span title={job.submitter}>{person(job.user || job.submitter)}</span>],
     ["Entered", <Moment at={job.entry_time} />],
-    ["May be evicted", job.preemptible ? "yes" : "no"],
+    ["May be evicted", job.preemptible === "semi" ? "not within its project's quota" : job.preemptible ? "yes" : "no"],
     ["Evictions so far", job.evictions],
     ["Training job", job.training_job],
     ["Final metrics", Object.entries(job.metrics ?? {}).map(([name, value]) => `${name} ${Number(value.toPrecision(4))}`).join(", ")],

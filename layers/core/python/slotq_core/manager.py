@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
 from slotq_core.errors import NotUnderstood
-from slotq_core.model.notices import NotificationMode
+from slotq_core.model.notices import CallbackKind, NotificationMode
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.observing import Observed
 from slotq_core.operations.attempts.suspends import Suspends
@@ -37,6 +37,7 @@ from slotq_core.ports.training import Observation, SageMakerService
 if TYPE_CHECKING:
     from slotq_core.operations.authorize import Authorizer
     from slotq_core.operations.bulk import Bulk
+    from slotq_core.operations.callbacks.answering import Answering
     from slotq_core.operations.configuring.configurator import Configurator
     from slotq_core.operations.doctor import Doctor
     from slotq_core.operations.jobs.batches import Batches
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.nodes.reading import NodeReading
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
+    from slotq_core.ports.callbacks import Answers
     from slotq_core.ports.nodes import NodeDocuments
 
 
@@ -71,13 +73,17 @@ class QueueManager:
         at_once: InParallel = one_by_one,
         documents: NodeDocuments | None = None,
         new_token: Callable[[], str] | None = None,
+        callback_kinds: frozenset[CallbackKind] = frozenset(),
+        answers: Callable[[], Answers] | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
         script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
         this deployment sends notifications. `at_once` stores several members of a group at once;
         the store uses another one. `documents`: those of nodes; without them no node starts.
-        `new_token` makes the secret token of a node; None: by chance."""
+        `new_token` makes the secret token of a node; None: by chance. `callback_kinds`: who may
+        wait for a job's end here. `answers` makes what tells them, where ticks run."""
+        self._callback_kinds, self._answers = callback_kinds, answers
         self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
@@ -111,6 +117,7 @@ class QueueManager:
             reconciler=self._reconciler,
             finish_groups=self._finish_groups,
             nodes=self._node_reading() if documents else None,
+            answer_callbacks=self._answer_callbacks if callback_kinds and answers else None,
         )
 
     # A cold start that only plans, or only takes a job, pays for no more than that.
@@ -135,6 +142,7 @@ class QueueManager:
             roles=self._roles,
             plans=self._plans,
             wake=self._wake,
+            answers=self._callback_kinds,
         )
 
     @cached_property
@@ -285,6 +293,25 @@ class QueueManager:
         """Finish the submissions of groups that other handlers have begun."""
         openings = self._store.groups.openings()
         return self.groups.finish(openings, until=until) if openings else ()
+
+    def _answer_callbacks(self, until: int) -> tuple[str, ...]:
+        """Answer those who wait for jobs' ends."""
+        return self._answering.run(until=until)
+
+    @cached_property
+    def _answering(self) -> Answering:
+        from slotq_core.operations.callbacks.answering import Answering
+
+        assert self._answers is not None
+        return Answering(
+            self._store,
+            self._answers(),
+            self._clock,
+            self._training,
+            self._effects,
+            wake=self._wake,
+            at_once=self._at_once,
+        )
 
     def _wake(self) -> None:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only

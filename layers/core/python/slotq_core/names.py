@@ -64,6 +64,10 @@ MOST_AFTER_TAGS = 15
 """The most tags of each of these kinds. A tag holds three of the longest names, and a job comes
 after at most 45 others. The second is `slotq:after-2`."""
 
+CALLBACK = "slotq:callback"
+"""The member of a submission's body that says who waits for the job's end: no tag, because a tag is
+shown, and shorter than a token."""
+
 SUBMITTER_TAG = "slotq:submitter"
 """The submitter of a job; on training jobs only, for cost allocation."""
 

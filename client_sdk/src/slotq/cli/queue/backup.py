@@ -13,7 +13,6 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.words import MomentWord
-from slotq.errors import CannotReach, NotAllowed, NotConfigured
 from slotq_core.adapters.dynamodb.repair.backup import load_table, save_table
 from slotq_core.timestamps import from_datetime
 
@@ -81,22 +80,8 @@ def _say(app: App, count: int, what: str, table: str) -> None:
 def _client(region: str | None) -> Iterator[Any]:
     """DynamoDB's client; errors inside become errors that commands show."""
     import boto3
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-    try:
+    from slotq.transport.aws_errors import aws_errors
+
+    with aws_errors("DynamoDB"):
         yield boto3.client("dynamodb", region_name=region)
-    except (NoRegionError, NoCredentialsError) as error:
-        raise NotConfigured(str(error)) from None
-    except BotoCoreError as error:
-        raise CannotReach(f"DynamoDB: {error}") from None
-    except ClientError as error:
-        kind = _ERRORS.get(error.response["Error"]["Code"], CannotReach)
-        raise kind(f"DynamoDB: {error}") from None
-
-
-_ERRORS = {
-    "AccessDeniedException": NotAllowed,
-    "UnrecognizedClientException": NotAllowed,
-    "ExpiredTokenException": NotAllowed,
-    "ResourceNotFoundException": NotConfigured,
-}

@@ -12,7 +12,8 @@ from slotq.cli.verbs.request_file import read_object
 from slotq.cli.words import PRIORITY, Seconds
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq_core.gpu_amounts import read_gpus
-from slotq_core.model.jobs import Workload
+from slotq_core.model.jobs import Preemptible, Workload
+from slotq_core.wire.setting_tags import PREEMPTIBLE, PREEMPTIBLE_WORDS
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
@@ -177,7 +178,7 @@ def _described(
         priority=priority,
         project=values.get("project", project or ""),
         workload=_workload(values.get("class", Workload.TRAINING.value)),
-        preemptible=_switch(values.get("preemptible", "true")),
+        preemptible=_preemptible(values.get("preemptible", "true")),
         gpus=_gpus("gpus", values["gpus"]) if "gpus" in values else 0,
     )
 
@@ -218,7 +219,7 @@ def _workload(text: str) -> Workload:
         raise click.UsageError(f"class={text}: the classes are {kinds}") from None
 
 
-def _switch(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise click.UsageError(f"preemptible={text}: give true or false")
-    return text == "true"
+def _preemptible(text: str) -> Preemptible:
+    if text not in PREEMPTIBLE:
+        raise click.UsageError(f"preemptible={text}: give {PREEMPTIBLE_WORDS}")
+    return PREEMPTIBLE[text]

@@ -32,8 +32,9 @@ PROCESSING = "CreateProcessingJob"
 
 INSTEAD: Mapping[str, str] = {
     "CreateHyperParameterTuningJob": (
-        "put the trials into the queue as a sweep: session.sweep(estimator, space), "
-        "queue.sweeps.submit, or slotq sweep"
+        "put the trials into the queue as a sweep: session.sweep(tuner), "
+        "session.sweep(estimator, space), queue.sweeps.submit, or slotq sweep; for the strategy "
+        "Hyperband with halving"
     ),
     "CreateAutoMLJob": (
         "train the candidates that you want to compare as a sweep: session.sweep, or slotq sweep"

@@ -45,6 +45,7 @@ from slotq_core.model.callers import NO_LIMITS
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node, node_of_owner
+from slotq_core.model.notices import Callback
 from slotq_core.model.pools import Pool
 from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Settings, Subscription
@@ -154,9 +155,15 @@ class _RecordingJobs:
         opens_line: bool = True,
         opener: str = "",
         watched: Sequence[str] = (),
+        callback: Callback | None = None,
     ) -> Job:
         kept = self._jobs.submit(
-            job, request, opens_line=opens_line, opener=opener, watched=watched
+            job,
+            request,
+            opens_line=opens_line,
+            opener=opener,
+            watched=watched,
+            callback=callback,
         )
         self._record.change(None, kept, self._clock.now())
         return kept

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -321,7 +321,7 @@ class JobSpec(Section):
     """Its MaxRuntimeInSeconds, which decides where it fits into a pool's hours, how long it waits
     for spot instances, and whether it may pass a job that a pool drains for. None: SageMaker's
     default, and no bound where pools drain."""
-    preemptible: Flag = True
+    preemptible: Flag | Literal["semi"] = True
     min_runtime: Duration = 0
     user: MaybeName = ""
     role: MaybeName = ""

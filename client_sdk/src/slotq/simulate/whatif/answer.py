@@ -58,8 +58,9 @@ class AssumedView(BaseModel):
     stop_seconds: float
     """How long a stop takes."""
     runtimes: dict[str, int]
-    """The number of jobs by the source of their running time: `eta` (reported by the job), `given`
-    (by the caller), `max_runtime` (the request's limit), `default` (SageMaker's)."""
+    """The number of jobs by the source of their running time: `eta` (reported by the job),
+    `estimate` (the submission's), `given` (by the caller), `max_runtime` (the request's limit),
+    `default` (SageMaker's)."""
 
 
 class WhatIfCostView(BaseModel):
@@ -129,6 +130,7 @@ EVENTS = {
 }
 _SOURCES = {
     "eta": "by what the jobs report",
+    "estimate": "by --runtime-estimate",
     "given": "by --runtime",
     "max_runtime": "by MaxRuntimeInSeconds",
     "default": "by SageMaker's default of a day",

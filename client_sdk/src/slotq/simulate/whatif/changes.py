@@ -30,7 +30,7 @@ from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, NoSuchProject, TooLate
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job, JobState, Submission, Workload
+from slotq_core.model.jobs import Job, JobState, Preemptible, Submission, Workload
 from slotq_core.model.pools import CapacityKind, Pool
 from slotq_core.model.reasons.whole_instance import WholeInstance
 from slotq_core.model.sharing import Settings
@@ -312,7 +312,7 @@ def described(
     priority: int | str | None = None,
     project: str = "",
     workload: Workload = Workload.TRAINING,
-    preemptible: bool = True,
+    preemptible: Preemptible = True,
     gpus: int = 0,
 ) -> NewJob:
     """The job that `me` would submit. Raises InvalidRequest where it has no project."""

@@ -134,6 +134,8 @@ class Source(StrEnum):
 
     ETA = "eta"
     """The job reports how long it still takes."""
+    ESTIMATE = "estimate"
+    """Its submission says how long it will probably run, and it has not run longer yet."""
     GIVEN = "given"
     """The user who asks says so."""
     MAX_RUNTIME = "max_runtime"
@@ -147,7 +149,7 @@ class Runtimes:
     """The user's assumptions. Durations in ms."""
 
     every: int | None = None
-    """The running time of each job that does not report one."""
+    """The running time of each job that neither reports nor estimates one."""
     of: Mapping[str, int] = field(default_factory=dict)
     """The same for single jobs; it precedes the job's own report."""
 
@@ -158,6 +160,8 @@ class Runtimes:
             return self.of[job.name], Source.GIVEN
         if job.name in queue.etas:
             return done + queue.etas[job.name], Source.ETA
+        if queue.estimates.get(job.name, 0) > done:
+            return queue.estimates[job.name], Source.ESTIMATE
         if self.every is not None:
             return self.every, Source.GIVEN
         if job.name in queue.limits:

@@ -53,6 +53,8 @@ class ForecastInput:
     warm: tuple[WarmSlot, ...]
     etas: Mapping[str, int]
     """How long (ms) jobs say that they still run, by job."""
+    estimates: Mapping[str, int]
+    """How long their submissions say that jobs run in all (ms), by job."""
     limits: Mapping[str, int]
     """The longest that jobs may run in all (ms), by job."""
     withheld: frozenset[str]
@@ -89,6 +91,7 @@ class ForecastInput:
             nodes=tuple(map(node_of, view.nodes)),
             warm=warm_slots_of(view.warm),
             etas=durations_of({job.name: job.eta_seconds for job in view.jobs}),
+            estimates=durations_of({job.name: job.runtime_estimate or None for job in view.jobs}),
             limits=durations_of({job.name: job.max_runtime for job in view.jobs}),
             withheld=frozenset(job.name for job in view.jobs if job.withheld),
             left_out=view.left_out,

@@ -53,7 +53,7 @@ from typing import Any
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.callers import Limits, fits_everybody
-from slotq_core.model.notices import NotificationMode
+from slotq_core.model.notices import CallbackKind, NotificationMode
 from slotq_core.model.pools import Pool
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
@@ -67,6 +67,7 @@ from slotq_core.wire.pool_definition import (
 )
 
 NOTIFICATIONS_VARIABLE = "SLOTQ_NOTIFICATIONS"
+CALLBACKS_VARIABLE = "SLOTQ_CALLBACKS"
 POOLS_VARIABLE = "SLOTQ_POOLS"
 LIMITS_VARIABLE = "SLOTQ_LIMITS"
 HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
@@ -172,6 +173,19 @@ def notification_mode_from_environment(
     except ValueError:
         known = ", ".join(NotificationMode)
         raise Misconfigured(f"{NOTIFICATIONS_VARIABLE} must be one of {known}") from None
+
+
+def callback_kinds_from_environment(
+    environment: Mapping[str, str] = os.environ,
+) -> frozenset[CallbackKind]:
+    """Return whose tokens the queue answers, from SLOTQ_CALLBACKS (comma separated; default: none).
+    Raises Misconfigured."""
+    texts = (text.strip() for text in environment.get(CALLBACKS_VARIABLE, "").split(","))
+    try:
+        return frozenset(CallbackKind(text) for text in texts if text)
+    except ValueError:
+        known = ", ".join(CallbackKind)
+        raise Misconfigured(f"{CALLBACKS_VARIABLE} takes some of {known}") from None
 
 
 def roles_from_environment(environment: Mapping[str, str] = os.environ) -> ExecutionRoles:

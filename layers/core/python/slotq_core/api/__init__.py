@@ -12,5 +12,6 @@ pools_and_limits  pools, and the limits of callers
 documents        the whole configuration as a document, projects, and the record
 usage            what jobs have used
 queue            the queue itself, its caller, and the whole of it as data
+pipeline_steps   messages of callback steps, as requests
 openapi          the description of the routes; the Lambda does not import it
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
@@ -12,6 +12,9 @@ from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
+
+if TYPE_CHECKING:
+    from slotq_core.model.notices import Callback
 
 
 class JobState(StrEnum):
@@ -55,6 +58,12 @@ class Workload(StrEnum):
     TRAINING = "training"
     INTERACTIVE = "interactive"
     INFERENCE = "inference"
+
+
+SEMI: Final = "semi"
+
+Preemptible = bool | Literal["semi"]
+"""Whether a job may be evicted: yes, no, or not while it is within its project's quota (`SEMI`)."""
 
 
 _TRAINING = Workload.TRAINING
@@ -109,12 +118,28 @@ class JobSettings:
     from the declaration (`wire.setting_tags`, `wire.views.forms`), and so does the option of `slotq
     submit` (`help` in the metadata). A user may change settings during the job's life."""
 
-    preemptible: bool = field(default=True, metadata={"help": "Whether the job may be evicted."})
+    preemptible: Preemptible = field(
+        default=True,
+        metadata={
+            "help": "Whether the job may be evicted. `semi`: not while it is within its project's "
+            "quota."
+        },
+    )
     min_runtime: Duration = field(
         default=0,
         metadata={"help": "Protection from eviction after each start.", "most": 28 * 86_400_000},
     )
     """Requested protection from eviction after each start, at most the pool's `max_min_runtime`."""
+    runtime_estimate: Duration = field(
+        default=0,
+        metadata={
+            "help": "How long it will probably run in all, for forecasts alone; 0: its maximum "
+            "runtime.",
+            "most": 28 * 86_400_000,
+        },
+    )
+    """How long the job will probably run, over all its attempts; 0: not said. It may be less than
+    the request's maximum runtime. No decision and no promise rests on it."""
     retries: int = field(
         default=0,
         metadata={"help": "How often to run again after a failure of its own.", "most": 100},
@@ -294,8 +319,15 @@ class Job(JobSettings):
 
     @property
     def evictable(self) -> bool:
-        """Whether the job may be evicted: it is preemptible training."""
-        return self.preemptible and self.workload is _TRAINING
+        """Whether the job may be evicted at all: it is preemptible or semi-preemptible training.
+        Plans ask `PlanState.may_evict`."""
+        return bool(self.preemptible) and self.workload is _TRAINING
+
+    @property
+    def always_evictable(self) -> bool:
+        """Whether the job may be evicted whatever its project holds. A pool's hours and
+        reservations count on such jobs alone."""
+        return self.preemptible is True and self.workload is _TRAINING
 
     @property
     def waits(self) -> bool:
@@ -386,6 +418,8 @@ class Submission(JobSettings):
     plain name is that of a job or, where there is no such job, of a group."""
     after_any: tuple[str, ...] = ()
     """Jobs and groups that must end, in whatever way, before this one waits for slots."""
+    callback: Callback | None = None
+    """Who waits for the job's end. No part of the digest, nor of the stored request."""
 
     @property
     def work(self) -> WorkKind:

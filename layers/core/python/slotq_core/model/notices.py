@@ -1,4 +1,5 @@
-"""Notifications as an operator configures them: jobs, events, and receivers."""
+"""Notifications as an operator configures them: jobs, events, and receivers. And callbacks: who is
+told of one job's end by token."""
 
 from __future__ import annotations
 
@@ -67,3 +68,29 @@ class Notification:
     stuck_after: Duration | None = None
     """A waiting job is stuck after this time; None: never."""
     digest: Digest | None = None
+
+
+class CallbackKind(StrEnum):
+    """Who waits for a job's end."""
+
+    TASK = "task"
+    """A task of an AWS Step Functions state machine."""
+    PIPELINE = "pipeline"
+    """A callback step of an Amazon SageMaker pipeline."""
+
+
+class WhenAbandoned(StrEnum):
+    """What becomes of a job for whose end nobody waits any more."""
+
+    CANCEL = "cancel"
+    CONTINUE = "continue"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Callback:
+    """Who waits for a job's end, by a token that whoever started the wait has given away."""
+
+    kind: CallbackKind
+    token: str = field(repr=False)
+    """A secret: whoever has the token may end the wait."""
+    when_abandoned: WhenAbandoned = WhenAbandoned.CANCEL

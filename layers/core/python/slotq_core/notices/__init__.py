@@ -1,6 +1,7 @@
 """Notifications: events, receivers and texts. Pure.
 
 happenings  the events between two states of a job
+job_answers  what a job's end says to whoever waits for it
 composing   the rules that apply, and the messages
 texts       the words of all messages
 channels    the channels of messages: a class for each

@@ -15,6 +15,7 @@ bulk           changes of many jobs in one request
 configuring    changes of the configuration, with their history
 jobs           verbs and questions about jobs
 status         jobs as people see them, with place, reason and warnings
+callbacks      answers to those who wait for jobs' ends
 notices        notifications: composed once, delivered at least once
 overview       pools, shares, limits and the longest wait, for people
 doctor         examines everything, for people

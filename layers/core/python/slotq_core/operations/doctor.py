@@ -60,6 +60,7 @@ class Doctor:
         found += decisions_in_parts.examine(self._store.decisions, self._clock.now())
         found += self._shared_roles()
         found += self._plans()
+        found += self._callbacks()
         until = began + DOCTOR_ENDS
         found += self._store.repair.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
@@ -80,6 +81,11 @@ class Doctor:
         from slotq_core.operations.training_plans import plan_report
 
         yield from plan_report.examine(pools, self._training, self._clock.now())
+
+    def _callbacks(self) -> Iterator[Finding]:
+        from slotq_core.operations.callbacks import callback_report
+
+        return callback_report.examine(self._store.callbacks)
 
     def examine_if_due(self, *, fix: bool = False) -> list[Finding]:
         """Examine at most once a minute, because it reads everything. Looking and mending have

@@ -41,6 +41,12 @@ GIVE_UP = 86_400_000
 _AT_ONCE = 50
 
 
+def pause_after(tries: int) -> int:
+    """How long (ms) to wait before a message is sent again that so many tries before the last one
+    have not delivered."""
+    return min(_LONGEST, _FIRST << min(tries, 10))
+
+
 @dataclass(kw_only=True, slots=True)
 class DeliveryResult:
     """The outcome of one run's messages."""
@@ -92,8 +98,8 @@ class Delivery:
             self._outbox.done(pending)
             return
         result.left.append(why)
-        pause = min(_LONGEST, _FIRST << min(pending.tries, 10))
-        self._outbox.move(pending, replace(pending, due=now + pause, tries=pending.tries + 1))
+        later = replace(pending, due=now + pause_after(pending.tries), tries=pending.tries + 1)
+        self._outbox.move(pending, later)
 
     def run(self, result: DeliveryResult, *, until: int) -> None:
         """Send what is due, as long as there is time (ms)."""

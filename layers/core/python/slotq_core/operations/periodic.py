@@ -25,6 +25,9 @@ FinishGroups = Callable[[int], tuple[str, ...]]
 """Finishes, until a time (ms), the submissions of groups that other handlers have begun. Returns
 the errors."""
 
+AnswerCallbacks = Callable[[int], tuple[str, ...]]
+"""Answers, until a time (ms), those who wait for jobs' ends. Returns what was not accepted."""
+
 
 class PeriodicWork:
     def __init__(
@@ -37,8 +40,10 @@ class PeriodicWork:
         reconciler: Reconciler,
         finish_groups: FinishGroups,
         nodes: NodeReading | None = None,
+        answer_callbacks: AnswerCallbacks | None = None,
     ) -> None:
-        """`nodes`: None if this deployment keeps none."""
+        """`nodes`, `answer_callbacks`: None if this deployment keeps or answers none."""
+        self._answer_callbacks = answer_callbacks
         self._store, self._clock, self._scripts = store, clock, scripts
         self._admitter, self._reconciler = admitter, reconciler
         self._finish_groups, self.nodes = finish_groups, nodes
@@ -46,9 +51,10 @@ class PeriodicWork:
 
     def run(self, *, until: int) -> tuple[list[str], list[Finding]]:
         """Add up the spending of projects with a budget, past use and the usage of days that are
-        over, read the scripts' reports that decide something and those of nodes, audit the callers'
-        counters and some of the stored lines, mark old history for removal, and reconcile if due,
-        until a time (ms). Return the errors, and the findings.
+        over, answer those who wait for jobs' ends, read the scripts' reports that decide something
+        and those of nodes, audit the callers' counters and some of the stored lines, mark old
+        history for removal, and reconcile if due, until a time (ms). Return the errors, and the
+        findings.
 
         An error in one part does not stop the others.
         """
@@ -66,6 +72,7 @@ class PeriodicWork:
             ("reports", lambda: self.listen(configuration)),
             ("limits", lambda: self._admitter.audit(configuration)),
             ("groups", lambda: troubles.extend(self._finish_groups(until))),
+            ("callbacks", lambda: troubles.extend(self.answer_callbacks(until))),
             ("nodes", lambda: findings.extend(self.nodes.look_at_all(until) if self.nodes else ())),
             ("history", lambda: self._store.repair.expire(now=self._clock.now())),
             ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
@@ -106,6 +113,12 @@ class PeriodicWork:
         configuration = configuration or self._store.configuration.read()
         if configuration.sharing.fair_share is not None:
             self._past_uses.count(configuration, self._clock.now())
+
+    def answer_callbacks(self, until: int) -> tuple[str, ...]:
+        """Answer those who wait for jobs' ends, until a time (ms). Returns what was not
+        accepted."""
+        found = self._answer_callbacks(until) if self._answer_callbacks else ()
+        return tuple(f"callback of {trouble}" for trouble in found)
 
     def listen(self, configuration: Configuration | None = None) -> None:
         """Read the reports that may change a decision. `configuration`: read just before; None:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from slotq_core.gpu_amounts import Gpus, gpus_number, read_gpus
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job, Workload
+from slotq_core.model.jobs import Job, Preemptible, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import Rank, rank, rank_of
@@ -52,7 +52,7 @@ class Line(NamedTuple):
     demand: Demand
     pools: tuple[str, ...]
     parts: tuple[tuple[str, Demand], ...]
-    preemptible: bool
+    preemptible: Preemptible
     user: str = ""
     limited_as: str = ""
     """The first of the classes that may count in the user's limits. The others follow from it and
@@ -68,7 +68,7 @@ class Line(NamedTuple):
     tenant: str = ""
     longest_attempt: int = 0
     """As in the jobs (ms): nodes that end before it are none for them. So are pools that close
-    before, for jobs that are not preemptible or have no checkpoints; for others it is 0."""
+    before, for jobs that are not always preemptible or have no checkpoints; for others it is 0."""
     warm_key: str = ""
     """As in the jobs: they start on the same warm instances."""
     at_least: int = 0
@@ -95,7 +95,9 @@ class Line(NamedTuple):
             job.refused_in,
             job.gpus,
             job.tenant,
-            job.longest_attempt if job.gpus or not (job.preemptible and job.checkpoints) else 0,
+            job.longest_attempt
+            if job.gpus or not (job.preemptible is True and job.checkpoints)
+            else 0,
             job.warm_key,
             _at_least(job) if job.runtime_bound and not job.gpus else 0,
         )

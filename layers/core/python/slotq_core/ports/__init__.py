@@ -14,5 +14,6 @@ usage         the record of attempts' use
 scripts       the reports of training scripts, and requests to them
 nodes         the documents that the queue and the agents of nodes exchange
 notices       messages on their way to people
+callbacks     who waits for a job's end, until it is known to them
 surroundings  when passes run, the clock, independent calls, and people
 """

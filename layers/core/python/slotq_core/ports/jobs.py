@@ -8,6 +8,7 @@ from typing import Protocol
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.notices import Callback
 from slotq_core.ports.stored import Mark, NewJob
 from slotq_core.ports.training import Request
 
@@ -25,8 +26,10 @@ class StoredJobs(Protocol):
         opens_line: bool = True,
         opener: str = "",
         watched: Sequence[str] = (),
+        callback: Callback | None = None,
     ) -> Job:
-        """Store a new job and its request, both or neither. Returns the job with its version.
+        """Store a new job, its request and its callback, all or nothing. Returns the job with its
+        version.
 
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
         `watched`: of each group that it waits for, a member whose end notifies it. Raises

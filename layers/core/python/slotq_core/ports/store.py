@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from slotq_core.model.attempts import Restore
+from slotq_core.ports.callbacks import Callbacks
 from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.decisions import Decisions, Nodes, Worlds
@@ -98,6 +99,10 @@ class Store(Protocol):
     @property
     def usage(self) -> UsageBook:
         """The record of attempts' use."""
+
+    @property
+    def callbacks(self) -> Callbacks:
+        """Who waits for jobs' ends."""
 
     @property
     def repair(self) -> Repair:

@@ -14,6 +14,7 @@ from slotq_core.model.callers import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
+from slotq_core.model.notices import Callback
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
@@ -297,6 +298,8 @@ class NewJob:
     request: Request
     watched: Sequence[str] = ()
     """Of each group that it waits for, a member whose end is handed on to it."""
+    callback: Callback | None = None
+    """Who waits for its end; stored with it."""
 
 
 class NoSuchLine(Conflict):

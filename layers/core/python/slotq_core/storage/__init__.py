@@ -8,5 +8,6 @@ yields          who has yielded to a time slice
 ends            how long an ended job stays readable; what an ended attempt used
 scheduled       when pools open, close or change their size
 configured      what of a new configuration is kept
+callbacks       which token of a job counts
 stored_request  a request as it is kept: compressed JSON
 """

@@ -11,11 +11,15 @@ from typing import Any
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.gpu_amounts import gpus_number, read_gpus
-from slotq_core.model.jobs import JobSettings
+from slotq_core.model.jobs import SEMI, JobSettings, Preemptible
 from slotq_core.spelling import as_known
 
 _SHOWN = 40
 """The most characters of a wrong value in a message."""
+
+PREEMPTIBLE: Mapping[str, Preemptible] = {"true": True, "false": False, SEMI: SEMI}
+"""Whether a job may be evicted, by the tag's word."""
+PREEMPTIBLE_WORDS = f"true, false or {SEMI}"
 
 _FIELDS: Mapping[str, Field[Any]] = {field.name: field for field in fields(JobSettings)}
 
@@ -56,6 +60,8 @@ def written(name: str, value: Any) -> str:
             return str(gpus_number(read_gpus(value)))
         except ValueError as error:
             raise InvalidRequest(f"{name}: {error}", field=name) from None
+    if _FIELDS[name].type == "Preemptible" and str(value).lower() not in PREEMPTIBLE:
+        raise InvalidRequest(f"{name} is one of {PREEMPTIBLE_WORDS}, not {value!r}", field=name)
     if isinstance(default, bool):
         return str(value).lower()
     if isinstance(default, StrEnum):
@@ -69,6 +75,11 @@ def written(name: str, value: Any) -> str:
 
 def _read(declared: Field[Any], text: str) -> Any:
     key, default = TAGS[declared.name], declared.default
+    if declared.type == "Preemptible":
+        word = (text or str(default)).lower()  # As below.
+        if word not in PREEMPTIBLE:
+            raise ValueError(f"the tag '{key}' takes {PREEMPTIBLE_WORDS}, not '{text[:_SHOWN]}'")
+        return PREEMPTIBLE[word]
     if isinstance(default, bool):
         word = (text or str(default)).lower()  # Version 0.2.0 took an empty value for no tag.
         if word not in {"true", "false"}:

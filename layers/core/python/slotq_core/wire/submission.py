@@ -16,6 +16,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.capacity.work import WorkKind, marked
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import GROUP_END, Submission
+from slotq_core.model.notices import Callback, CallbackKind, WhenAbandoned
 from slotq_core.wire import traits
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import MAX_BODY, faults_in, json_object
@@ -39,9 +40,14 @@ from slotq_core.wire.training.training_request import RequestCheck, RequestFault
 
 MAX_TAGS = names.MAX_TAGS
 
+LONGEST_TASK_TOKEN = 2048
+PIPELINE_TOKEN = 10
+"""The characters of a token: at most of a state machine's task, exactly of a pipeline's step."""
+
 MAX_INSTANCES = 10_000
 """The most instances of one job, equal to a pool's largest size."""
 _MAX_TYPE = 64
+_MAX_SHOWN = 64
 _MAX_ROLE = 2048
 _MAX_GROUPS = 5
 _MAX_PREFERENCES = 5
@@ -158,11 +164,44 @@ class Tag(BaseModel):
     Value: str = Field(max_length=256)
 
 
+class CallbackBody(BaseModel):
+    """Who waits for the job's end: a task of a state machine, or a callback step of a pipeline.
+    Exactly one token. A token is a secret: no answer ever contains it."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    task_token: str | None = Field(
+        default=None, min_length=1, max_length=LONGEST_TASK_TOKEN, pattern=r"^[!-~]+$", strict=True
+    )
+    """The task token of AWS Step Functions (`$$.Task.Token`)."""
+    pipeline_token: str | None = Field(
+        default=None,
+        min_length=PIPELINE_TOKEN,
+        max_length=PIPELINE_TOKEN,
+        pattern="^[a-zA-Z0-9]+$",
+        strict=True,
+    )
+    """The token in the message of a SageMaker pipeline's callback step."""
+    when_abandoned: WhenAbandoned = WhenAbandoned.CANCEL
+    """What becomes of the job when nobody waits any more."""
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        if (self.task_token is None) == (self.pipeline_token is None):
+            raise ValueError("give one token: task_token or pipeline_token")
+        return self
+
+    @property
+    def callback(self) -> Callback:
+        kind = CallbackKind.PIPELINE if self.task_token is None else CallbackKind.TASK
+        token = self.task_token or self.pipeline_token or ""
+        return Callback(kind=kind, token=token, when_abandoned=self.when_abandoned)
+
+
 class SubmissionBody(BaseModel):
     """A CreateTrainingJob request; its tags carry the queue's settings.
 
     SageMaker decides which fields are required, and the types of the others (`training_request`).
-    Unknown fields are passed on unchanged.
+    Unknown fields are passed on unchanged, without `slotq:callback`.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -170,6 +209,15 @@ class SubmissionBody(BaseModel):
     RoleArn: str = Field(default="", max_length=_MAX_ROLE)
     ResourceConfig: ResourceConfig
     Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
+    callback: CallbackBody | None = Field(default=None, alias="slotq:callback")
+    """Who waits for the job's end. No part of what makes two submissions the same."""
+
+    @field_validator("callback", mode="before")
+    @classmethod
+    def _a_callback(cls, value: object) -> object:
+        if value is None:
+            raise ValueError("must be an object, not null; leave the field out")
+        return value
 
     @field_validator("TrainingJobName")
     @classmethod
@@ -341,20 +389,28 @@ def _of_processing(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_submission(
-    body: str | bytes | Mapping[str, Any], check: RequestCheck | None = None
+    body: str | bytes | Mapping[str, Any],
+    check: RequestCheck | None = None,
+    *,
+    alone: bool = True,
 ) -> tuple[Submission, dict[str, Any]]:
-    """Read a new submission. Returns it, and its body as the request to store; that of a processing
-    job in the words of CreateTrainingJob (`training.processing_request`). `check`: of requests
-    that this one may share values with.
+    """Read a new submission. Returns it, and its body as the request to store: without the
+    callback, which is kept apart, and that of a processing job in the words of CreateTrainingJob
+    (`training.processing_request`). `check`: of requests that this one may share values with.
+    `alone`: whether it comes by itself; only then it may have a callback.
 
     Raises InvalidRequest with every fault: its path, and what would be right. Not if the only
     faults are missing fields (`Submission.incomplete`): its project may fill them in.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
-    check = check or RequestCheck()
-    if is_processing(request):
-        return _read(as_training(request), check.processing_faults(request))
-    return _read(request, check.faults(request))
+    check, processing = check or RequestCheck(), is_processing(request)
+    asked = _without_callback(request)
+    faults = check.processing_faults(asked) if processing else check.faults(asked)
+    if names.CALLBACK in request and not alone:
+        message = "belongs to a job that is submitted alone (POST /add-job); leave it out"
+        faults = [RequestFault(path=names.CALLBACK, message=message), *faults]
+    faults += _unknown_members(request)
+    return _read(as_training(request) if processing else request, faults)
 
 
 def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
@@ -363,10 +419,26 @@ def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, A
     return _read(request, [])
 
 
+def _without_callback(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name != names.CALLBACK}
+
+
+def _unknown_members(request: Mapping[str, Any]) -> list[RequestFault]:
+    """The faults of members that look like the queue's. SageMaker has none of such a name, so a
+    misspelt callback would be one that nobody hears."""
+    message = f"is unknown; the queue's own member is {names.CALLBACK}, its settings are tags"
+    return [
+        RequestFault(path=name[:_MAX_SHOWN], message=message)
+        for name in request
+        if name.lower().startswith("slotq") and name != names.CALLBACK
+    ][:MAX_TAGS]
+
+
 def _read(
     request: Mapping[str, Any], structural: list[RequestFault]
 ) -> tuple[Submission, dict[str, Any]]:
-    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
+    kept = _without_callback(request)
+    canonical = json.dumps(kept, sort_keys=True, separators=(",", ":"), default=str)
     if len(canonical.encode()) > MAX_BODY:
         raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
     processing = is_processing(request)
@@ -400,7 +472,8 @@ def _read(
         capacity_kind=kind_asked_for(request),
         after=read.after,
         after_any=read.after_any,
+        callback=read.callback.callback if read.callback else None,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
         incomplete=bool(structural),
     )
-    return submission, dict(request)
+    return submission, kept

@@ -13,7 +13,7 @@ configuration     pools, limits, departments and projects, with the history of c
 sharing_documents  departments, projects and many pools, as documents that never change
 health            the health of pools, and unexpected training jobs
 groups            the groups that users have submitted
-notices           the outbox of messages, and changes of jobs from the table's stream
+outbox            messages on their way, and changes of jobs from the table's stream
 wake              the generation and the lease of passes
 calls             calls to the table: pages, consistency, errors
 repair            inspection, repair, backup and expiry

@@ -24,11 +24,17 @@ from slotq_core.adapters.dynamodb.layout.validation import (
 from slotq_core.adapters.dynamodb.line_bounds import TouchedLines, checked_line
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
-from slotq_core.adapters.dynamodb.transactions import Action, batch_actions, submit_actions
+from slotq_core.adapters.dynamodb.transactions import (
+    Action,
+    batch_actions,
+    callback_actions,
+    submit_actions,
+)
 from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
+from slotq_core.model.notices import Callback
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import (
@@ -81,8 +87,9 @@ class DynamoJobs:
         opens_line: bool = True,
         opener: str = "",
         watched: Sequence[str] = (),
+        callback: Callback | None = None,
     ) -> Job:
-        new = [NewJob(job=job, request=request, watched=watched)]
+        new = [NewJob(job=job, request=request, watched=watched, callback=callback)]
         (kept,) = self.submit_together(new, opens_line=opens_line, opener=opener)
         return kept
 
@@ -106,6 +113,7 @@ class DynamoJobs:
     ) -> list[Job]:
         packed = [*_packed(new)]
         actions = batch_actions(self._calls.table, packed, group)
+        actions += callback_actions(self._calls.table, new)
         self._touch([each.job for each in new], opens_line=opens_line, opener=opener)
         for _ in range(_SUBMIT_TRIES):
             try:

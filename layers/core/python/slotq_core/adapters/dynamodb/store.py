@@ -18,6 +18,7 @@ from slotq_core.adapters.dynamodb.health import DynamoHealth
 from slotq_core.adapters.dynamodb.jobs import DynamoJobs
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.outbox.callbacks import DynamoCallbacks
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader
 from slotq_core.adapters.dynamodb.reading.loading import DynamoWorlds
@@ -67,6 +68,7 @@ class DynamoStore:
         self.configuration = configuration = DynamoConfiguration(calls, most_actions=most_actions)
         self.health = DynamoHealth(calls, configuration)
         self.nodes = DynamoNodes(calls)
+        self.callbacks = DynamoCallbacks(calls)
         self.usage = DynamoUsage(calls, configuration)
         pools = PoolReader(calls, configuration, pause, at_once)
         quarantine = Quarantine(calls, configuration, bounds)

@@ -32,7 +32,8 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import TERMINAL_STATES, Job
-from slotq_core.ports.stored import Change, NodeChange, Part, WarmChange
+from slotq_core.ports.stored import Change, NewJob, NodeChange, Part, WarmChange
+from slotq_core.storage.callbacks import kept
 from slotq_core.storage.ends import HISTORY
 from slotq_core.storage.holdings import NodeName, NodeUse, PoolChange, node_uses, pool_changes
 from slotq_core.storage.warm_changes import records_of, warm_changes
@@ -88,6 +89,13 @@ def batch_actions(
                 actions[key] = action
     record = group_actions(name, group, is_open=False) if group else []
     return [*actions.values(), *record]
+
+
+def callback_actions(name: str, new: Sequence[NewJob]) -> list[Action]:
+    """Return the actions that keep who waits for the ends of new jobs. Without a condition: the
+    name was free, so what is kept under it is of a job whose records have gone."""
+    found = [kept(each.job, each.callback) for each in new if each.callback is not None]
+    return [put(name, table.callback_key(callback), write(callback)) for callback in found]
 
 
 def group_actions(name: str, stored: StoredGroup, *, is_open: bool) -> list[Action]:

@@ -1,7 +1,7 @@
 """The store in memory. It passes the contract suite of the real one.
 
 store     the port `Store`
-jobs      the jobs and the groups
+jobs      the jobs, the groups, and who waits for jobs' ends
 worlds    the input of decisions
 decisions  changes of jobs
 configuration  pools, limits, and how projects share

@@ -1,4 +1,4 @@
-"""The jobs and the groups in memory (`ports.jobs`)."""
+"""The jobs, the groups and the callbacks in memory (`ports.jobs`, `ports.callbacks`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from slotq_core.errors import Conflict, NoSuchJob
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.groups import Opening, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
+from slotq_core.model.notices import Callback
 from slotq_core.policy.lines import line_of
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import AwaitedEnded, Mark, NewJob, StoredAlready
 from slotq_core.ports.training import Request
 from slotq_core.storage import stored_request
+from slotq_core.storage.callbacks import attached, kept
 
 
 class MemoryJobs:
@@ -33,8 +36,9 @@ class MemoryJobs:
         opens_line: bool = True,
         opener: str = "",
         watched: Sequence[str] = (),
+        callback: Callback | None = None,
     ) -> Job:
-        new = [NewJob(job=job, request=request, watched=watched)]
+        new = [NewJob(job=job, request=request, watched=watched, callback=callback)]
         (kept,) = self.submit_together(new, opens_line=opens_line, opener=opener)
         return kept
 
@@ -69,6 +73,9 @@ class MemoryJobs:
         for _ in filter(None, opens):
             self._counters.opened(opener)
         self._state.requests |= packed
+        for each in new:
+            if each.callback is not None:
+                self._state.callbacks[each.job.name, ""] = kept(each.job, each.callback)
         return [self._state.keep(replace(each.job, version=1)) for each in new]
 
     @one_at_a_time
@@ -217,3 +224,54 @@ class MemoryGroups:
     def close(self, name: str) -> None:
         with self._lock:
             self._open.pop(name, None)
+
+
+class MemoryCallbacks:
+    """In-memory callbacks, by job and, of those that were replaced, by token."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._behind: tuple[str, str] = ("", "")
+
+    @one_at_a_time
+    def attach(self, job: Job, callback: Callback) -> bool:
+        current = self._state.callbacks.get((job.name, ""))
+        stored = attached(current, kept(job, callback))
+        self._state.callbacks |= {_place(each): each for each in stored}
+        return bool(stored)
+
+    @one_at_a_time
+    def some(self, *, limit: int) -> list[KeptCallback]:
+        places = sorted(self._state.callbacks)
+        if len(places) > limit:
+            places = [place for place in places if place > self._behind][:limit]
+            self._behind = places[-1] if len(places) == limit else ("", "")
+        return [self._state.callbacks[place] for place in places]
+
+    @one_at_a_time
+    def all(self) -> list[KeptCallback]:
+        return [self._state.callbacks[place] for place in sorted(self._state.callbacks)]
+
+    @one_at_a_time
+    def put_off(self, kept: KeptCallback, *, due: int, tries: int, trouble: str) -> bool:
+        current = self._current(kept)
+        if current is None:
+            return False
+        later = replace(current, due=due, tries=tries, trouble=trouble)
+        self._state.callbacks[_place(kept)] = later
+        return True
+
+    @one_at_a_time
+    def forget(self, kept: KeptCallback) -> None:
+        if self._current(kept) is not None:
+            del self._state.callbacks[_place(kept)]
+
+    def _current(self, kept: KeptCallback) -> KeptCallback | None:
+        """Return it as it is kept now; None if another token has taken its place."""
+        current = self._state.callbacks.get(_place(kept))
+        same = current is not None and current.token_id == kept.token_id
+        return current if same else None
+
+
+def _place(kept: KeptCallback) -> tuple[str, str]:
+    return kept.job, kept.token_id if kept.superseded else ""

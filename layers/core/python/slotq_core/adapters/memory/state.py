@@ -21,6 +21,7 @@ from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, WarmSlot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Precedence
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.ports.stored import InParts, Ledger, NoSuchLine
 from slotq_core.storage.ends import HISTORY
 from slotq_core.storage.order_keys import key_after, order_key
@@ -119,6 +120,7 @@ class State:
     pools: tuple[Pool, ...] = ()
     jobs: dict[str, Job] = field(default_factory=dict)
     requests: dict[str, bytes] = field(default_factory=dict)
+    callbacks: dict[tuple[str, str], KeptCallback] = field(default_factory=dict)
     attempts: dict[str, dict[int, Attempt]] = field(default_factory=lambda: defaultdict(dict))
     job_of: dict[str, str] = field(default_factory=dict)
     """By training job: the job, or the node (`owner_of_node`)."""

@@ -10,7 +10,7 @@ from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.decisions import MemoryDecisions
 from slotq_core.adapters.memory.health import MemoryHealth, MemoryRepair
-from slotq_core.adapters.memory.jobs import MemoryGroups, MemoryJobs
+from slotq_core.adapters.memory.jobs import MemoryCallbacks, MemoryGroups, MemoryJobs
 from slotq_core.adapters.memory.nodes import MemoryNodes
 from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.state import State
@@ -39,6 +39,7 @@ class MemoryStore:
         self.decisions = MemoryDecisions(state, self.usage, most_changes=most_changes)
         self.nodes = MemoryNodes(state)
         self.health = MemoryHealth(state)
+        self.callbacks = MemoryCallbacks(state)
         self.repair = MemoryRepair(state, self.usage)
 
     def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotq_core.adapters.sagemaker.observations import (
     ODD,
@@ -62,6 +63,8 @@ from slotq_core.wire.training.field_paths import instance_count
 
 if TYPE_CHECKING:
     from slotq_core.ports.nodes import Launch
+
+T = TypeVar("T")
 
 ATTEMPT_TAG = "slotq:attempt"
 """The number of an attempt, on its training job."""
@@ -272,36 +275,40 @@ class SageMakerTraining:
         return CallResult(verdict=Verdict.OK)
 
     def describe(self, training_job: str) -> Observation | None:
-        try:
-            found = self._description(training_job)
-        except _Failure as failure:
-            if failure.not_found:
-                return None
-            raise failure.unavailable(f"DescribeTrainingJob {training_job}") from failure
-        try:
-            return observation_of(found, at=self._clock.now())
-        except NotUnderstood as error:
-            raise Unavailable(f"DescribeTrainingJob {training_job}: {error}") from error
-        except ODD as error:
-            kind = type(error).__name__
-            raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
+        own = operations_of(training_job)
+        return self._described(
+            f"Describe{own.noun} {training_job}",
+            lambda: self._description(training_job),
+            observation_of,
+        )
 
     def describe_plan(self, arn: str) -> PlanFacts | None:
         # Most queues have no plans, and no cold start should pay for them.
         from slotq_core.adapters.sagemaker.training_plans import plan_facts
 
+        return self._described(
+            f"DescribeTrainingPlan {arn}",
+            lambda: self._ask("describe_training_plan", lambda: {"TrainingPlanName": arn}),
+            partial(plan_facts, arn),
+        )
+
+    def _described(
+        self, said: str, ask: Callable[[], Mapping[str, Any]], read: Callable[..., T]
+    ) -> T | None:
+        """What `read(answer, at=now)` makes of SageMaker's answer; None: there is none of that
+        name. `said`: the call in words. Raises Unavailable without an answer that can be read."""
         try:
-            found = self._ask("describe_training_plan", lambda: {"TrainingPlanName": arn})
+            found = ask()
         except _Failure as failure:
             if failure.not_found:
                 return None
-            raise failure.unavailable(f"DescribeTrainingPlan {arn}") from failure
+            raise failure.unavailable(said) from failure
         try:
-            return plan_facts(arn, found, at=self._clock.now())
+            return read(found, at=self._clock.now())
         except NotUnderstood as error:
-            raise Unavailable(f"DescribeTrainingPlan {arn}: {error}") from error
+            raise Unavailable(f"{said}: {error}") from error
         except ODD as error:
-            raise Unavailable(f"DescribeTrainingPlan {arn}: {type(error).__name__}") from error
+            raise Unavailable(f"{said}: {type(error).__name__}") from error
 
     def live(self, works: Collection[WorkKind] = (WorkKind.TRAINING,)) -> LiveTrainingJobs:
         """List each kind of work without a status filter: with StatusEquals, SageMaker cuts its

@@ -54,7 +54,9 @@ JOB_ROUTES = (
         summary="Submit a training job",
         description="The body is a CreateTrainingJob request; its tags carry the queue's settings. "
         "The same body again returns the same job, as long as the job has not ended. The answer "
-        "has the job's state, but neither place nor reason: GET /jobs/{{name}} shows them.",
+        "has the job's state, but neither place nor reason: GET /jobs/{{name}} shows them. With "
+        "`slotq:callback` the queue tells a state machine or a pipeline of the job's end; such a "
+        "body is answered after the end, too.",
         query=(_DRY_RUN,),
         body="SubmissionBody",
         returns=(

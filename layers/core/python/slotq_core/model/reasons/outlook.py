@@ -116,6 +116,16 @@ class NeverEvicted(Spared):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WithinQuota(Spared):
+    """Semi-preemptible jobs that are within their project's quota."""
+
+    code: ClassVar[str] = "within_quota"
+
+    def _because(self) -> str:
+        return "semi-preemptible, and within its project's quota"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StopsAlready(Spared):
     """Jobs that are already stopping."""
 

@@ -10,9 +10,10 @@ from slotq_core import names
 from slotq_core.admission.dependencies import Predecessors
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.admission.submission import Admission, Admitted, After
-from slotq_core.errors import Conflict, NameTaken, Refused, Unavailable
+from slotq_core.errors import Conflict, InvalidRequest, NameTaken, Refused, Unavailable
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, Submission
+from slotq_core.model.notices import Callback, CallbackKind
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import ChangedJob, Retry
 from slotq_core.operations.authorize import Authorizer
@@ -33,6 +34,16 @@ _TRIES = 20
 NOTHING_ASKED: Mapping[After, Predecessors] = MappingProxyType({})
 
 
+_NOT_ANSWERED: Mapping[CallbackKind, str] = MappingProxyType(
+    {
+        CallbackKind.TASK: "this queue answers no tasks of Step Functions: its stack has the "
+        "parameter TaskCallbacks, which is off",
+        CallbackKind.PIPELINE: "this queue answers no steps of pipelines: its stack has the "
+        "parameter CallbackPipelineArns, which is empty",
+    }
+)
+
+
 class Submissions:
     """Checks submissions and stores their jobs."""
 
@@ -46,25 +57,31 @@ class Submissions:
         roles: ExecutionRoles,
         plans: TrainingPlans,
         wake: Callable[[], None],
+        answers: Container[CallbackKind] = (),
     ) -> None:
-        """`roles` and `plans`: as for the manager. `wake` asks for a pass."""
+        """`roles` and `plans`: as for the manager. `wake` asks for a pass. `answers`: the kinds of
+        callbacks that this deployment answers."""
         self._store, self._clock = store, clock
         self._authorizer, self._admitter = authorizer, admitter
         self._roles, self._plans = roles, plans
         self._followers = Followers(store, clock)
-        self._wake = wake
+        self._wake, self._answers = wake, answers
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Store the job. Once this returns, the job cannot be lost; a pass follows without further
         calls.
 
         The status has no place and no reason, so the cost does not depend on the queue's length.
-        The same submission again, while the job lives, returns the job unchanged. Raises
+        The same submission again, while the job lives, returns the job unchanged; its callback
+        takes the place of the one before. With a callback it returns an ended job, too. Raises
         InvalidRequest, NeverFits, CheckpointsRequired, ClassNotAllowed, ProjectNotAllowed,
         ForbiddenByProject, RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or
         LimitReached; then nothing is stored.
         """
+        self._check_callback(submission)
         stored = self.stored(submission, request, submitter)
+        if submission.callback is not None and not stored.written:
+            self._attach(stored.job, submission.callback, submitter)
         if stored.written and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
         return Status(job=stored.job, notices=stored.notices)
@@ -76,6 +93,7 @@ class Submissions:
         Raises what `submit` raises. Another job's name is counted as in `submit`, or guessing names
         would have no limit.
         """
+        self._check_callback(submission)
         known = self._store.jobs.get(submission.name)
         if known is not None and self._authorizer.sees(known, by=submitter):
             self.refuse_other(known, submission, submitter)
@@ -224,7 +242,7 @@ class Submissions:
                 f"a job named '{known.name}' exists already; choose another name",
                 field="TrainingJobName",
             )
-        if known.terminal:
+        if known.terminal and (submission.callback is None or known.digest != submission.digest):
             raise NameTaken(
                 f"job '{known.name}' has ended ({known.state}); submit under another name",
                 field="TrainingJobName",
@@ -251,6 +269,7 @@ class Submissions:
                     opens_line=rights.opens_line,
                     opener=rights.opener,
                     watched=watched,
+                    callback=submission.callback,
                 )
                 of_bounds = () if job.group else notices_of_bounds(stored, configuration)
                 notices = (*judged.notices, *of_bounds)
@@ -259,6 +278,18 @@ class Submissions:
                 if known.job is not None:
                     self.refuse_other(known.job, submission, submitter)
                 raise
+
+    def _check_callback(self, submission: Submission) -> None:
+        """Raises InvalidRequest if this deployment cannot answer the submission's callback."""
+        callback = submission.callback
+        if callback is not None and callback.kind not in self._answers:
+            raise InvalidRequest(_NOT_ANSWERED[callback.kind], field=names.CALLBACK)
+
+    def _attach(self, job: Job, callback: Callback, submitter: str) -> None:
+        """Let the callback take the place of the job's one before. Raises NotPermitted if the
+        caller may not change the job: whoever waits may cancel it."""
+        self._authorizer.check_change(job, by=submitter)
+        self._store.callbacks.attach(job, callback)
 
     def _predecessors(self, after: After, submitter: str, ours: Container[str]) -> Predecessors:
         """The predecessors of the new job, as far as the submitter may see them."""

@@ -182,11 +182,11 @@ class Backfill:
     def _evicts(self, job: Job, other: Job, room: PoolRoom, *, from_others: bool) -> bool:
         """Whether the drained-for job, within its quota, may evict the other once no protection is
         in the way, whatever ends until then. A job of another project has to be beyond its
-        project's quota by itself."""
-        if not other.evictable or other.group in self._state.gangs:
+        project's quota by itself; one of its own must not come within the quota."""
+        if not self._state.may_evict(other) or other.group in self._state.gangs:
             return False
         if not from_others:
-            return outranks(job, other)
+            return other.always_evictable and outranks(job, other)
         mine = self._state.accounts.of(job, room.pool.name)
         theirs = self._state.accounts.of(other, room.pool.name)
         if other.project == job.project or not (mine and theirs):

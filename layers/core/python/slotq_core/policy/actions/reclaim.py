@@ -206,7 +206,7 @@ class Search:
     def _brought_back(self, victims: Sequence[Candidate]) -> Candidate | None:
         """A victim whose project would take the slots back at once, or None: the reclaimer is above
         its own quota, and waiting jobs of that project are within theirs without the victims."""
-        if not self.job.evictable or self._mine[0].in_quota(self._asked):
+        if not self._state.may_evict(self.job) or self._mine[0].in_quota(self._asked):
             return None
         left = self.room.left(self.job) + self._freed(victims) - self.job.demand
         for victim in reversed(victims):

@@ -153,7 +153,8 @@ class TimeSlices:
         """As `yields`, for any two users."""
         if not _alike(other, job):
             return False
-        return other.evictable and other.checkpoints and other.group not in self.state.gangs
+        stoppable = self.state.may_evict(other) and other.group not in self.state.gangs
+        return stoppable and other.checkpoints
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:

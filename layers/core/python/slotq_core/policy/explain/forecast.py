@@ -24,6 +24,7 @@ from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.order import entered, rank
 from slotq_core.policy.state.candidates import is_settled, stays_for_its_user
 from slotq_core.policy.state.groups.job_parts import part_name, whole_name
+from slotq_core.policy.state.may_evict import MayEvict
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
@@ -293,7 +294,7 @@ def _causes(
     }
     yielding = rules.slices.yielding(job, room)
     for other in room.jobs.everyone():
-        cause = _of_itself(other, protected)
+        cause = _of_itself(other, protected, room.jobs.may_evict)
         if cause is None and other.group in state.gangs and other.name not in stoppable:
             cause = outlook.GangStays, (("group", other.group),)
         if cause is not None:
@@ -304,13 +305,20 @@ def _causes(
             yield other, _in_another(state, job, other, room, missing), None
 
 
-def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
+def _of_itself(
+    other: Job, protected: Mapping[str, int | None], may_evict: MayEvict
+) -> Cause | None:
     """Why the other job may not be stopped for any job at all; None: it may."""
-    if not other.evictable:
-        return outlook.NeverEvicted, ()
+    if not may_evict(other):
+        return never_evicted(other)
     if not is_settled(other):
         return outlook.StartUnanswered, ()
     return (outlook.InMinRuntime, ()) if other.name in protected else None
+
+
+def never_evicted(other: Job) -> Cause:
+    """The cause of a job that no plan of this moment evicts."""
+    return (outlook.WithinQuota if other.evictable else outlook.NeverEvicted), ()
 
 
 def _in_own_project(

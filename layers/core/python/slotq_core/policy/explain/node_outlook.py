@@ -12,6 +12,7 @@ from slotq_core.gpu_amounts import gpus_number
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import NodeState
 from slotq_core.model.reasons import outlook
+from slotq_core.policy.explain.forecast import never_evicted
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import is_settled, stays_for_its_user
 from slotq_core.policy.state.nodes.node_index import NodeIndex
@@ -117,8 +118,8 @@ def _cause(
 ) -> tuple[Job, Cause, int | None]:
     if other.state is JobState.STOPPING:
         return other, (outlook.StopsAlready, ()), None
-    if not other.evictable:
-        return other, (outlook.NeverEvicted, ()), None
+    if not nodes.may_evict(other):
+        return other, never_evicted(other), None
     if not is_settled(other):
         return other, (outlook.StartUnanswered, ()), None
     protected, until = nodes.protection(other, room.pool)

@@ -195,7 +195,7 @@ def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:
     """Pools that are shut to a member, or else a limit or quota that keeps back one member or, if
     all are needed, all of them."""
     alike = {
-        (job.demand, job.pools, job.priority_class, job.evictable): job
+        (job.demand, job.pools, job.priority_class, state.may_evict(job)): job
         for job in gang.in_service_order
     }
     for job in alike.values():
@@ -402,7 +402,7 @@ def _bounds(job: Job, room: PoolRoom, accounts: Accounts) -> Iterator[Reason]:
     for account in accounts.of(job, room.pool.name):
         if account.over_limit(needs):
             yield _limit(needs, account, units)
-        if not job.evictable and not account.fixed_in_quota(needs):
+        if not accounts.may_evict(job) and not account.fixed_in_quota(needs):
             held = account.fixed + needs
             over = next(name for name in account.resources if held[name] > account.quota[name])
             yield reasons.QuotaExceeded(
@@ -511,6 +511,6 @@ def protection_ends(job: Job, room: PoolRoom) -> int | None:
     None if no such protection exists."""
     for until, other in room.jobs.protections.values():
         lower = other.project != job.project or outranks(job, other)
-        if other.evictable and (lower or room.pool.consolidate):
+        if room.jobs.may_evict(other) and (lower or room.pool.consolidate):
             return until
     return None

@@ -8,6 +8,7 @@ pool_room     what of a pool is free, coming free and held
 warm_room     instances that stay warm: idle, given, and being released
 pool_jobs     who runs in a pool, and who may be evicted there
 running_jobs  the same in all pools; gangs stop together
+may_evict     who may be a victim: the one predicate
 candidates    who may be evicted, and in which order
 claims        slots owed to a beneficiary, and who may take over whose claim
 quotas        what projects and departments hold and deserve

@@ -1,9 +1,10 @@
 """Candidates for an eviction.
 
-Never evicted: a non-preemptible job; one inside its pool's, project's or own `min_runtime` (a
-job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping. A job whose
-create call SageMaker has not answered is never evicted either: a stop could overtake the create.
-Evicting one evicts the gang: jobs that are evicted together are one `Candidate`.
+Never evicted: a job that the plan must not (`MayEvict`); one inside its pool's, project's or own
+`min_runtime` (a job's own is capped by its pool's `max_min_runtime`, default 0); one already
+stopping. A job whose create call SageMaker has not answered is never evicted either: a stop could
+overtake the create. Evicting one evicts the gang: jobs that are evicted together are one
+`Candidate`.
 
 An eviction costs the work since the last checkpoint plus one start of the pool, in whole starts.
 Where no start is known, it costs the work alone.
@@ -21,6 +22,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.policy.order import Rank, rank, same_user_and_rank
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 
 Place = tuple[Job, str]
 """A job that holds slots, and the pool of these slots; of a job on a node, the node."""
@@ -167,10 +169,16 @@ class RunningGang:
     """The running members of one gang. They are evicted together."""
 
     def __init__(
-        self, name: str, ranked: Iterable[Job], now: int, starts: StartTimes = NO_STARTS
+        self,
+        name: str,
+        ranked: Iterable[Job],
+        now: int,
+        starts: StartTimes = NO_STARTS,
+        may_evict: MayEvict = BY_SETTING,
     ) -> None:
         """`ranked`: also members that may yet join, so that a join changes nothing."""
         self._name, self._ranked, self._now, self._starts = name, ranked, now, starts
+        self._may_evict = may_evict
         self.places: list[Place] = []
         self.started: dict[str, int] = {}
         """By member that this plan has started, the number of the start."""
@@ -211,17 +219,22 @@ class RunningGang:
         return self._as_one
 
     def may_be_stopped(self) -> bool:
-        return all(may_be_stopped(job) for job, _ in self.places)
+        return all(may_be_stopped(job, self._may_evict) for job, _ in self.places)
 
 
 class NodeWithGangs(RunningGang):
     """A node with members of gangs. Who takes its instance evicts these gangs whole."""
 
     def __init__(
-        self, name: str, gangs: Sequence[RunningGang], now: int, starts: StartTimes = NO_STARTS
+        self,
+        name: str,
+        gangs: Sequence[RunningGang],
+        now: int,
+        starts: StartTimes = NO_STARTS,
+        may_evict: MayEvict = BY_SETTING,
     ) -> None:
         """`name`: of the job that stands for the node."""
-        super().__init__(name, (), now, starts)
+        super().__init__(name, (), now, starts, may_evict)
         self._gangs_on_it = gangs
 
     def as_one(self) -> Candidate | None:
@@ -288,9 +301,9 @@ def candidate_of(
     )
 
 
-def may_be_stopped(job: Job) -> bool:
+def may_be_stopped(job: Job, may_evict: MayEvict) -> bool:
     """Whether the job itself allows a stop. A `min_runtime` depends on the pool as well."""
-    return job.evictable and is_settled(job)
+    return may_evict(job) and is_settled(job)
 
 
 def is_settled(job: Job) -> bool:

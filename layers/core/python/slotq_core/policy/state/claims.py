@@ -27,7 +27,7 @@ class Entitlement:
 
     def __call__(self, job: Job, holder: Job) -> bool:
         """Whether the job could evict the claimant if the claimant ran in the claim's pool."""
-        if not holder.evictable or holder.claim is None:
+        if not self._accounts.may_evict(holder) or holder.claim is None:
             return False
         pool = holder.claim.pool
         mine, theirs = self._accounts.of(job, pool), self._accounts.of(holder, pool)

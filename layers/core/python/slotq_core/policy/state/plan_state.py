@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import NOTHING, Demand
-from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.jobs import SEMI, Claim, Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
@@ -27,6 +27,7 @@ from slotq_core.policy.state.decided import Decided
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import MayEvict, may_evict
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.budgets import Budgets
@@ -63,7 +64,9 @@ class PlanState:
         self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
         self.journal, self.gangs = Journal(), gangs(snapshot)
-        self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs)
+        self.may_evict, self.held_in = _may_evict(snapshot, budgets), dict[str, str]()
+        """Who may be a victim in this plan; by job, the pool that holds slots for it."""
+        self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs, self.may_evict)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
             snapshot.waiting,
@@ -73,7 +76,9 @@ class PlanState:
         )
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, self.journal)
-        self.running = RunningJobs(seen, now, self.gangs, self.journal, self.nodes)
+        self.running = RunningJobs(
+            seen, now, self.gangs, self.journal, self.nodes, may_evict=self.may_evict
+        )
         self.accounts = Accounts(
             seen,
             lines,
@@ -82,6 +87,7 @@ class PlanState:
             snapshot,
             nodes=self.nodes,
             now=now,
+            may_evict=self.may_evict,
         )
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
@@ -89,8 +95,6 @@ class PlanState:
         self.reservations = _reservation_rights(self.rooms, now, budgets)
         self.limits = QuotaLimits(self.accounts, self.shares, self.reservations)
         self.lines, self.decided = self._turn_takers(lines), Decided(self.journal)
-        self.held_in: dict[str, str] = {}
-        """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
         """The jobs that lose, in the present turn, the slots that this plan gave them."""
         self.evicted: list[Place] = []
@@ -410,6 +414,15 @@ class PlanState:
         return single + [WaitingLine([gang.representative]) for gang in ready]
 
 
+def _may_evict(snapshot: Snapshot, budgets: Budgets) -> MayEvict:
+    """Who may be a victim: also by quota, where a semi-preemptible job runs."""
+    if not any(job.preemptible == SEMI for job in snapshot.active):
+        return may_evict(frozenset())
+    from slotq_core.policy.state.quotas.in_quota import in_quota
+
+    return may_evict(in_quota(snapshot, budgets.soft))
+
+
 def _reservation_rights(
     rooms: Mapping[str, PoolRoom], now: int, budgets: Budgets
 ) -> ReservationRights | None:
@@ -422,11 +435,15 @@ def _reservation_rights(
 
 
 def _nodes_of(
-    snapshot: Snapshot, now: int, journal: Journal, gangs: Mapping[str, LiveGang]
+    snapshot: Snapshot,
+    now: int,
+    journal: Journal,
+    gangs: Mapping[str, LiveGang],
+    may_evict: MayEvict,
 ) -> Nodes | None:
     """The nodes of the plan; None: there are none, and no pool may have some."""
     if not (snapshot.nodes or any(pool.nodes for pool in snapshot.pools)):
         return None
     from slotq_core.policy.state.nodes.nodes import Nodes
 
-    return Nodes(snapshot, now, journal, gangs)
+    return Nodes(snapshot, now, journal, gangs, may_evict)

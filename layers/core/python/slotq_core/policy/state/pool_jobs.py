@@ -19,6 +19,7 @@ from slotq_core.policy.state.candidates import (
     may_be_stopped,
     protection,
 )
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 
 Protection = tuple[int | None, Job]
 """The end of a `min_runtime` (ms), and the job inside it; None: the job has still to start."""
@@ -30,8 +31,14 @@ class PoolJobs:
     """The jobs of one pool by project. A project's candidates are made when first asked for, and
     again after its jobs have changed."""
 
-    def __init__(self, pool: Pool, now: int, gangs: Mapping[str, RunningGang]) -> None:
-        self._pool, self._now, self._gangs = pool, now, gangs
+    def __init__(
+        self,
+        pool: Pool,
+        now: int,
+        gangs: Mapping[str, RunningGang],
+        may_evict: MayEvict = BY_SETTING,
+    ) -> None:
+        self._pool, self._now, self._gangs, self.may_evict = pool, now, gangs, may_evict
         self._running: dict[str, dict[str, Job]] = {}
         self._candidates: dict[str, list[Candidate]] = {}
         """By project, in the order of eviction."""
@@ -162,7 +169,7 @@ class PoolJobs:
         a `min_runtime` is not a candidate, even before its start."""
         if job.group in self._gangs:
             return self._gangs[job.group].as_one() is not None
-        if not may_be_stopped(job) or job.name in self.protections:
+        if not may_be_stopped(job, self.may_evict) or job.name in self.protections:
             return False
         return not (job.claim and job.claim.moved and job.name in self.safe)
 

@@ -13,6 +13,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.candidates import NodeWithGangs, RunningGang, StartTimes
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 from slotq_core.policy.state.pool_jobs import PoolJobs
 
 if TYPE_CHECKING:
@@ -29,15 +30,20 @@ class RunningJobs:
         gangs: Mapping[str, LiveGang],
         journal: Journal,
         nodes: Nodes | None = None,
+        *,
+        may_evict: MayEvict = BY_SETTING,
     ) -> None:
         self._journal = journal
         starts = {pool.name: pool.health.start_time for pool in snapshot.pools} if gangs else {}
         self._gangs = {
-            name: RunningGang(name, gang.ranked, now, starts) for name, gang in gangs.items()
+            name: RunningGang(name, gang.ranked, now, starts, may_evict)
+            for name, gang in gangs.items()
         }
         if nodes is not None and nodes.members.on_nodes:
-            self._gangs |= _on_nodes(self._gangs, nodes, now, starts)
-        self.pools = {pool.name: PoolJobs(pool, now, self._gangs) for pool in snapshot.pools}
+            self._gangs |= _on_nodes(self._gangs, nodes, now, starts, may_evict)
+        self.pools = {
+            pool.name: PoolJobs(pool, now, self._gangs, may_evict) for pool in snapshot.pools
+        }
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         for job in snapshot.active:
             there = self.pools.get(job.attempt.pool) if job.attempt else None
@@ -125,14 +131,18 @@ class RunningJobs:
 
 
 def _on_nodes(
-    gangs: Mapping[str, RunningGang], nodes: Nodes, now: int, starts: StartTimes
+    gangs: Mapping[str, RunningGang],
+    nodes: Nodes,
+    now: int,
+    starts: StartTimes,
+    may_evict: MayEvict,
 ) -> dict[str, RunningGang]:
     """Tell the gangs their members on nodes. Return the nodes with members, each as a gang."""
     for name, places in nodes.members.on_nodes.items():
         gangs[name].on_nodes = places
     return {
         shown.group: NodeWithGangs(
-            shown.name, [gangs[name] for name in nodes.members.on(key)], now, starts
+            shown.name, [gangs[name] for name in nodes.members.on(key)], now, starts, may_evict
         )
         for key, shown in nodes.as_jobs.items()
         if shown.group

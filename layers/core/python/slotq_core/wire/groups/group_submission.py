@@ -249,7 +249,7 @@ def _member(
     group: GroupBody, number: int, request: Mapping[str, Any], check: RequestCheck
 ) -> Member:
     try:
-        submission, kept = parse_submission(request, check)
+        submission, kept = parse_submission(request, check, alone=False)
         if group.after or group.after_any:
             after = dict.fromkeys((*submission.after, *group.after))
             after_any = dict.fromkeys((*submission.after_any, *group.after_any))

@@ -74,7 +74,7 @@ def _job(template: Json, patch: Json, check: RequestCheck) -> tuple[str, ReadJob
     name = request.get(TRAINING_NAME) or request.get(NAME)
     shown = name[: names.LONGEST] if isinstance(name, str) else ""
     try:
-        return shown, parse_submission(request, check)
+        return shown, parse_submission(request, check, alone=False)
     except InvalidRequest as error:
         return shown, error
 

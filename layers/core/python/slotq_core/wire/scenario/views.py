@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, Preemptible
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.projects import NO_PAST_USE, NOTHING_SPENT, PastUse, Spending
 from slotq_core.model.sharing import Settings
@@ -108,7 +108,7 @@ class ClaimView(BaseModel):
 class SnapshotJobView(SharedJobView):
     """A job that has not ended, with all that decisions may rest on."""
 
-    preemptible: bool = True
+    preemptible: Preemptible = True
     min_runtime: float = 0
     retries: int = 0
     withheld: bool = False

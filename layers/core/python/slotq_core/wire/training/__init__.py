@@ -9,5 +9,6 @@ warm_keys           what jobs must have in common to use warm instances
 field_rules         SageMaker's rules between fields
 image_patterns      images, and patterns of them
 place_patterns      the places that SageMaker writes to, and patterns of them
+step_messages       messages of callback steps of SageMaker Pipelines, and their requests
 instance_types      what instances contain, generated
 """

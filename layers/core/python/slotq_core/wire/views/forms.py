@@ -50,6 +50,7 @@ _FORMS: Mapping[str, _Form] = {
     "str": _AS_IT_IS,
     "int": _AS_IT_IS,
     "bool": _AS_IT_IS,
+    "Preemptible": _AS_IT_IS,
     "Moment": _Form(iso, from_iso),
     "Duration": _Form(seconds, milliseconds),
     "Gpus": _Form(gpus_number, read_gpus),

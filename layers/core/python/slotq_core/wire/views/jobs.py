@@ -9,7 +9,7 @@ from pydantic import Field
 
 from slotq_core import names
 from slotq_core.model.attempts import Attempt, GpuBound
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, Preemptible
 from slotq_core.model.pools import CapacityKind
 from slotq_core.model.reasons import Number, Reason
 from slotq_core.model.reasons.outlook import Outlook
@@ -171,8 +171,11 @@ class SharedJobView(BaseModel):
     """The properties that the job's pools must have: amounts at least, texts and booleans as they
     are. Also what each of its instances must contain."""
     pools: list[str]
-    preemptible: bool
+    preemptible: Preemptible
+    """`semi`: not while the job is within its project's quota."""
     min_runtime: float
+    runtime_estimate: float = 0
+    """How long the job will probably run in all, by its submission; 0: it does not say."""
     retries: int
     project: str = ""
     group: str = ""

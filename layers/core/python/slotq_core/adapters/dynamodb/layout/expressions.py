@@ -25,6 +25,28 @@ def is_there() -> Expression:
     return {"ConditionExpression": "attribute_exists(pk)"}
 
 
+def has_token(token_id: str) -> Expression:
+    """Require that a job's callback is of this token. On CALLBACKS: a newer token is neither
+    forgotten nor overwritten for an older one."""
+    return {
+        "ConditionExpression": "tokenId = :token",
+        "ExpressionAttributeValues": {":token": _text(token_id)},
+    }
+
+
+def put_off(*, due: int, tries: int, trouble: str) -> Expression:
+    """Note that a callback was not accepted, and when it is sent again. Nothing else of it changes:
+    it may have been read long ago."""
+    return {
+        "UpdateExpression": "SET due = :due, tries = :tries, trouble = :trouble",
+        "ExpressionAttributeValues": {
+            ":due": _number(due),
+            ":tries": _number(tries),
+            ":trouble": _text(trouble),
+        },
+    }
+
+
 def count_event(event: str) -> Expression:
     """Count an event for a digest. The count is part of the transaction that makes the message's
     TOLD item, so each event counts once."""

@@ -27,6 +27,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, owner_of_node
 from slotq_core.model.pools import Pool, PoolHealth, WarmSlot
 from slotq_core.model.users import Yielded
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.ports.stored import InParts, Ledger, PartsKind
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
@@ -155,6 +156,14 @@ def use_of_attempt(item: Mapping[str, Value]) -> AttemptUse:
 
 def day_sum_of(item: Mapping[str, Value]) -> DaySum:
     return DaySum(**read(DaySum, item))
+
+
+def callback_of(item: Mapping[str, Value]) -> KeptCallback:
+    """Return who waits for a job's end."""
+    kept = KeptCallback(**read(KeptCallback, item))
+    if table.callback_key(kept) != (text(item["pk"]), text(item["sk"])):
+        raise ValueError("the callback belongs elsewhere")
+    return kept
 
 
 def pool_of(item: Mapping[str, Value]) -> Pool:

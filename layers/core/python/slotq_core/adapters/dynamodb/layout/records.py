@@ -27,8 +27,9 @@ from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
-from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.jobs import SEMI, Claim, Job, JobState, Preemptible, Workload
 from slotq_core.model.nodes import Node, NodeState
+from slotq_core.model.notices import CallbackKind, WhenAbandoned
 from slotq_core.model.pools import (
     CapacityKind,
     CheckpointRule,
@@ -42,6 +43,7 @@ from slotq_core.model.pools import (
     WarmSlot,
 )
 from slotq_core.model.users import Yielded
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
@@ -88,6 +90,7 @@ Record = (
     | Yielded
     | Group
     | StoredGroup
+    | KeptCallback
 )
 _RECORDS: tuple[type[Record], ...] = get_args(Record)
 _ENUMS = (
@@ -103,6 +106,8 @@ _ENUMS = (
     CapacityKind,
     WorkKind,
     PlanStatus,
+    CallbackKind,
+    WhenAbandoned,
 )
 
 
@@ -134,6 +139,12 @@ def whole(value: Value) -> int:
 
 def demand(value: Value) -> Demand:
     return Demand({name: whole(amount) for name, amount in value["M"].items()})
+
+
+def _preemptible(value: Value) -> Preemptible:
+    if value.get("S") == SEMI:
+        return SEMI
+    return bool(value["BOOL"])
 
 
 def write_demand(amounts: Demand) -> Value:
@@ -210,6 +221,9 @@ _FORMS: Mapping[str, _Form] = {
     "Moment": _WHOLE,
     "Duration": _WHOLE,
     "Gpus": _Form(lambda value: read_gpus(value["N"]), _write_gpus),
+    "Preemptible": _Form(
+        _preemptible, lambda value: {"S": value} if value == SEMI else {"BOOL": value}
+    ),
     "bool": _Form(lambda value: bool(value["BOOL"]), lambda value: {"BOOL": value}),
     "Demand": _DEMAND,
     "Properties": _DEMAND,

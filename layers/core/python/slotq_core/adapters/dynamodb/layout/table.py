@@ -54,6 +54,9 @@
     NOTICE#PENDING      <moment>#<id>             a message that is to be sent, at that moment
     NOTICE#DIGESTS      <day>#<notification>      how often each event has happened on a day
     NOTICE#<id>         TOLD                      that message was made, and is not made again
+    CALLBACKS           <job>                     who waits for the job's end: the newest token
+    CALLBACKS           <job>#<hash>              a token that a newer one has replaced, and whose
+                                                  bearer has not been told yet
     SEEN                <training job>            a running training job that no job expects
     POISON              <key>                     an unreadable item, unchanged
 
@@ -145,6 +148,7 @@ from typing import Any
 from slotq_core.model.jobs import Job
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import line_of
+from slotq_core.ports.callbacks import KeptCallback
 from slotq_core.storage.order_keys import order_key
 from slotq_core.timestamps import iso
 
@@ -184,6 +188,7 @@ SCHEDULER = "SCHEDULER"
 SEEN = "SEEN"
 PENDING = "NOTICE#PENDING"
 DIGESTS = "NOTICE#DIGESTS"
+CALLBACKS = "CALLBACKS"
 POISON = "POISON"
 
 EXPIRES_AT = "expiresAt"
@@ -362,6 +367,11 @@ def digest_key(day: str, notification: str) -> Key:
 
 def made_key(message: str) -> Key:
     return f"NOTICE#{message}", "TOLD"
+
+
+def callback_key(kept: KeptCallback) -> Key:
+    """The key of a job's callback, or of one that a newer token has replaced: `#` is in no name."""
+    return CALLBACKS, f"{kept.job}#{kept.token_id}" if kept.superseded else kept.job
 
 
 def health_key(pool: str) -> Key:

@@ -10,6 +10,7 @@ waits, for ever.
     LINES            touches, returns, bounds, counts       to be as it was read: `line_audit`
     OPENING          the submission of the group            to be readable
     HISTORY PENDING  the tasks behind it, in their order    to be readable
+    CALLBACKS        the answer to whoever waits            to be readable
     USAGE            the next sum                           to be as it was read
     CALLERS          the next count and correction          nothing: a broken one starts again
     WAKE, tasks      a lease, a turn                        nothing: a broken one counts as free

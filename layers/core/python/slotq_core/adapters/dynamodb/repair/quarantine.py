@@ -9,7 +9,12 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import history_note_of, in_parts_of, opening_of
+from slotq_core.adapters.dynamodb.layout.items import (
+    callback_of,
+    history_note_of,
+    in_parts_of,
+    opening_of,
+)
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import (
     bearer,
@@ -28,7 +33,7 @@ from slotq_core.ports.stored import Poison
 
 
 def _pending_of(item: Item) -> object:
-    from slotq_core.adapters.dynamodb.notices import pending_of  # Of no use to most starts.
+    from slotq_core.adapters.dynamodb.outbox.notices import pending_of  # Of no use to most starts.
 
     return pending_of(item)
 
@@ -38,6 +43,7 @@ READERS: Mapping[str, Callable[[Item], object]] = {
     table.OPENING: opening_of,
     table.HISTORY: history_note_of,
     table.PENDING: _pending_of,
+    table.CALLBACKS: callback_of,
 }
 """Partitions of tasks, and the reader of their items. An unreadable item would delay those behind
 it, or block its name. Nothing else depends on it, so it is set aside."""

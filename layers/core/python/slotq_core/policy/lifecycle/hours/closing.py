@@ -1,9 +1,9 @@
 """Pools whose size changes with time: what must not start, and what is stopped, before they shrink.
 
-A job that is preemptible and has checkpoints is asked to suspend when its pool shrinks by more
-than the pool can spare; it waits again at its place, or goes on in another pool. Any other job
-starts only where it ends before that, however long it may run; one that still runs when the slots
-are really gone (the hours have changed since) is stopped then.
+A job that is preemptible, not only beyond a quota, and has checkpoints is asked to suspend when its
+pool shrinks by more than the pool can spare; it waits again at its place, or goes on in another
+pool. Any other job starts only where it ends before that, however long it may run; one that still
+runs when the slots are really gone (the hours have changed since) is stopped then.
 
 Reservations of other projects keep jobs out in the same way (`reservations`); they stop none.
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 def loses(job: Job) -> bool:
     """Whether a job that is stopped by its pool's hours loses its work, or must not be stopped. One
-    that was accepted before its pool had hours counts only if it is not preemptible: how long it
-    may run is not known."""
-    if not job.evictable:
+    that was accepted before its pool had hours counts only if it is not always preemptible: how
+    long it may run is not known."""
+    if not job.always_evictable:
         return True
     return bool(job.longest_attempt) and not (job.checkpoints or job.gpus)
 
@@ -83,7 +83,7 @@ class Closing:
                 longest=job.longest_attempt,
                 slots=cut.slots or 0,
                 cause=cut.cause,
-                preemptible=job.evictable,
+                preemptible=job.always_evictable,
             )
         clash = _clash(pool, [job], needed, self._now, self._fixed)
         if clash is not None and needed <= offered:

@@ -1,8 +1,8 @@
 """Reservations: what other projects must not start in a pool, because it would not be gone in time.
 
-A job that may be evicted starts as ever, and gives its slots back when a job of the reservation's
-project needs them. Any other job starts only where, at each moment until it has ended, all that is
-reserved for other projects has room beside the jobs that cannot be evicted.
+A job that may always be evicted starts as ever, and gives its slots back when a job of the
+reservation's project needs them. Any other job, a semi-preemptible one too, starts only where, at
+each moment until it has ended, all that is reserved for other projects has room beside such jobs.
 
 See docs/policy-decisions.md#reservations.
 """
@@ -39,11 +39,13 @@ def clash(
 ) -> Clash | None:
     """The first clash of these jobs of one project, which begin together at a moment (ms) and take
     so many slots of the pool; None: they may start. `active`: the jobs there."""
-    if not any(not job.evictable for job in jobs):
+    if all(job.always_evictable for job in jobs):
         return None
     project = jobs[0].project
     ends = begin + max(map(may_run_for, jobs)) + LONGEST_STOP
-    fixed = [(job, ends_at(job, begin) + LONGEST_STOP) for job in active if not job.evictable]
+    fixed = [
+        (job, ends_at(job, begin) + LONGEST_STOP) for job in active if not job.always_evictable
+    ]
     changes = (change.at for change in pool.schedule if begin < change.at < ends)
     begins = (r.begins for r in pool.reservations if begin < r.begins < ends)
     for moment in sorted({begin, *changes, *begins}):

@@ -24,6 +24,7 @@ from slotq_core.policy.state.candidates import (
     protection,
 )
 from slotq_core.policy.state.groups.gangs import LiveGang
+from slotq_core.policy.state.may_evict import MayEvict
 from slotq_core.policy.state.nodes.node_jobs import NodeName, Occupied
 from slotq_core.policy.state.nodes.node_room import NodeRoom
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -42,8 +43,11 @@ class GangMembers:
         pools: Mapping[str, Pool],
         minima: Mapping[str, int],
         now: int,
+        *,
+        may_evict: MayEvict,
     ) -> None:
         """`minima`: the `min_runtime` of projects (ms)."""
+        self._may_evict = may_evict
         self._pools, self._minima, self._now = pools, minima, now
         self._starts = {name: pool.health.start_time for name, pool in pools.items()}
         jobs = [job for on_it in found for job in (*on_it.jobs, *on_it.claimants)] if gangs else []
@@ -74,7 +78,7 @@ class GangMembers:
         if name not in self._spared:
             ends = []
             for job, _ in self._places[name]:
-                if not may_be_stopped(job):
+                if not may_be_stopped(job, self._may_evict):
                     self._spared[name] = True, None
                     break
                 protected, until = self._protection(job)

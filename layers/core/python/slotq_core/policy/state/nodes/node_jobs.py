@@ -22,6 +22,7 @@ from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import is_settled, unsaved
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 
 NodeName = tuple[str, str]
 """A pool and the name of a node there."""
@@ -171,11 +172,14 @@ def with_nodes_as_jobs(
     nodes: Mapping[NodeName, Occupied],
     now: int,
     lowest: Mapping[str, Job] = NO_GANGS,
+    may_evict: MayEvict = BY_SETTING,
 ) -> tuple[Snapshot, dict[NodeName, Job]]:
     """The snapshot with each node as one job in place of the jobs on it, and these jobs by node.
     `lowest`: by gang with members on nodes, the member whose rank is the gang's."""
     pools = {pool.name: pool for pool in snapshot.pools}
-    shown = {key: _as_job(found, pools[key[0]], now, lowest) for key, found in nodes.items()}
+    shown = {
+        key: _as_job(found, pools[key[0]], now, lowest, may_evict) for key, found in nodes.items()
+    }
     others = (job for job in snapshot.active if not (job.attempt and job.attempt.node))
     return copied(snapshot, active=(*others, *shown.values())), shown
 
@@ -233,7 +237,9 @@ def slot_of(pool: Pool) -> Demand:
     return Demand({name: amount // slots for name, amount in pool.capacity.items()} | {"slots": 1})
 
 
-def _as_job(found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job]) -> Job:
+def _as_job(
+    found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job], may_evict: MayEvict
+) -> Job:
     node, running = found.node, found.running
     shown = Job(
         name=f"{node.pool}/{node.name}",
@@ -277,7 +283,7 @@ def _as_job(found: Occupied, pool: Pool, now: int, lowest: Mapping[str, Job]) ->
         project=node.project or highest.project,
         entry_time=max(job.entry_time for job in members),
         # Nobody may take back a node from several projects at once.
-        preemptible=not is_mixed and all(job.preemptible for job in members),
+        preemptible=not is_mixed and all(map(may_evict, members)),
         min_runtime=max(job.min_runtime for job in members),
         attempt=_attempt(found, shown, running, now, guarded=bool(guarded)),
     )

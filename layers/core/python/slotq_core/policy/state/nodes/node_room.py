@@ -16,6 +16,7 @@ from slotq_core.model.nodes import MOST_JOBS, Node, NodeState
 from slotq_core.policy.order import Rank, outranks, rank
 from slotq_core.policy.state.candidates import Candidate, unsaved
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 from slotq_core.policy.state.nodes.entrance import Entrance
 from slotq_core.policy.state.nodes.node_jobs import Occupied
 
@@ -37,10 +38,11 @@ class NodeRoom:
         gpus: int,
         journal: Journal,
         node: Node | None = None,
+        may_evict: MayEvict = BY_SETTING,
     ) -> None:
         """`node`: None if this plan starts the node, or waits for an instance for it."""
         self.name, self.pool, self.tenant, self.gpus = name, pool, tenant, gpus
-        self.node, self._journal = node, journal
+        self.node, self._journal, self._may_evict = node, journal, may_evict
         self.ready = node is not None and node.state is NodeState.READY
         self.empty = True
         """Whether no job holds, claims or waits for a GPU here."""
@@ -81,7 +83,7 @@ class NodeRoom:
         self.free, self.coming = tuple(free), tuple(coming)
         self.places -= len(found.jobs)
         self.empty = found.empty
-        self.fixed = any(not job.evictable for job in (*found.running, *found.claimants))
+        self.fixed = not all(map(self._may_evict, (*found.running, *found.claimants)))
         self.closed = found.ends or found.node.state not in _ADMITTING
         if self.entrance.one_person:
             self.entrance.persons = frozenset(job.person for job in found.jobs)
@@ -204,7 +206,7 @@ class NodeRoom:
         return [
             other
             for other in self.claims.values()
-            if other.name != job.name and not (outranks(job, other) and other.evictable)
+            if other.name != job.name and not (outranks(job, other) and self._may_evict(other))
         ]
 
     def _admits(self, job: Job, *, now: bool) -> bool:

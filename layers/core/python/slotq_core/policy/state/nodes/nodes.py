@@ -24,6 +24,7 @@ from slotq_core.policy.lifecycle.pool_health import without_nodes
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate, may_be_stopped, protection
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 from slotq_core.policy.state.nodes.gang_members import GangMembers
 from slotq_core.policy.state.nodes.node_index import NodeIndex
 from slotq_core.policy.state.nodes.node_jobs import (
@@ -53,17 +54,20 @@ class Nodes:
         now: int,
         journal: Journal,
         gangs: Mapping[str, LiveGang] = MappingProxyType({}),
+        may_evict: MayEvict = BY_SETTING,
     ) -> None:
-        self._now, self._journal = now, journal
+        self._now, self._journal, self.may_evict = now, journal, may_evict
         pools = {pool.name: pool for pool in snapshot.pools}
         self.pools = {pool.name: pool for pool in snapshot.pools if pool.nodes is not None}
         self.found = occupied(snapshot)
         self.leaving = leaving(snapshot, self.found)
         """The nodes that end with their last job."""
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
-        self.members = GangMembers(gangs, self.found.values(), pools, self._minima, now)
+        self.members = GangMembers(
+            gangs, self.found.values(), pools, self._minima, now, may_evict=may_evict
+        )
         self.as_seen, self.as_jobs = with_nodes_as_jobs(
-            snapshot, self.found, now, self.members.lowest
+            snapshot, self.found, now, self.members.lowest, may_evict
         )
         """The snapshot for all that counts instances, and each node as a job of it."""
         self.stand_ins = StandIns(self.found, self.as_jobs)
@@ -159,7 +163,7 @@ class Nodes:
             accounts.take(job, room.pool, promised=promised)
         elif room.empty:
             self._journal.set(room, "empty", value=False)
-            self._journal.set(room, "fixed", value=not job.evictable)
+            self._journal.set(room, "fixed", value=not self.may_evict(job))
             pool.keep_for_node(self.as_jobs[room.pool, room.name].demand)
             accounts.take(job, room.pool, promised=promised)
             return
@@ -170,7 +174,7 @@ class Nodes:
     def _share(self, job: Job, room: NodeRoom, accounts: Accounts) -> None:
         """Count one more job on a node that counts whole for its project already."""
         accounts.on_nodes.take(job, room.pool)
-        if not job.evictable and not room.fixed:
+        if not self.may_evict(job) and not room.fixed:
             amount = self.shared.of(job, room.pool) if accounts.shared else job.demand
             for account in accounts.of(job, room.pool):
                 self._journal.set(account, "fixed", account.fixed + amount)
@@ -201,8 +205,15 @@ class Nodes:
         name = f"node-{number}"
         self._journal.add(self._names[kept.name], name)
         owner = self.owner(job, kept.name)
-        room = NodeRoom(name, kept.name, owner, gpus=gpus_of(kept), journal=self._journal)
-        room.empty, room.fixed = False, not job.evictable
+        room = NodeRoom(
+            name,
+            kept.name,
+            owner,
+            gpus=gpus_of(kept),
+            journal=self._journal,
+            may_evict=self.may_evict,
+        )
+        room.empty, room.fixed = False, not self.may_evict(job)
         room.entrance.one_person = (job.tenant, kept.name) in self._for_one_person
         self._journal.record(Nodes._leave, self, room)
         self._enter(room)
@@ -233,7 +244,13 @@ class Nodes:
         node = found.node
         owner = self.owner(node, node.pool)
         room = NodeRoom(
-            node.name, node.pool, owner, gpus=found.gpus, journal=self._journal, node=node
+            node.name,
+            node.pool,
+            owner,
+            gpus=found.gpus,
+            journal=self._journal,
+            node=node,
+            may_evict=self.may_evict,
         )
         if node.state is NodeState.STARTING:
             room.entrance.one_person = (node.tenant, node.pool) in self._for_one_person
@@ -250,7 +267,7 @@ class Nodes:
         """The jobs that may be evicted for others on the node, in the order of eviction."""
         able = []
         for job in found.running:
-            if job.group in self.members.on_nodes or not may_be_stopped(job):
+            if job.group in self.members.on_nodes or not may_be_stopped(job, self.may_evict):
                 continue
             protected, until = self.protection(job, pool)
             if protected:

@@ -20,6 +20,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.givers import Givers
 from slotq_core.policy.state.quotas.opening import (
@@ -118,11 +119,12 @@ class Accounts:
         *,
         nodes: Nodes | None = None,
         now: int = 0,
+        may_evict: MayEvict = BY_SETTING,
     ) -> None:
         """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
         have spent a soft budget. `holders`: the snapshot with the jobs on nodes, whose users'
         limits count them; by default the same. `nodes`: None without any. `now`: in ms."""
-        self._journal = journal
+        self._journal, self.may_evict = journal, may_evict
         self.shared = nodes.shared if nodes is not None and nodes.shared else None
         """Where projects share nodes, what each job counts: all amounts here are then in parts."""
         self.users = UserBooks(snapshot, journal)
@@ -151,7 +153,7 @@ class Accounts:
         self._claimants: dict[str, dict[str, Job]] = {}
         """By project and name: those without a turn so far, whose claims may be taken over."""
         for job in snapshot.waiting:
-            if job.claim and job.evictable and not (job.claim.moved or job.claim.node):
+            if job.claim and may_evict(job) and not (job.claim.moved or job.claim.node):
                 self._claimants.setdefault(job.project, {})[job.name] = job
         self._moved: dict[str, str] = {}
         self.opened: list[tuple[str, str]] = []
@@ -302,7 +304,7 @@ class Accounts:
             account.used += amount
             if promised:
                 account.promised += promised
-            if not job.evictable:
+            if not self.may_evict(job):
                 account.fixed += amount
         self._note(job.project, scope, chain)
         for account, before in zip(chain, gave, strict=True):
@@ -340,7 +342,7 @@ class Accounts:
         shared = self.shared
         if shared is not None:
             snapshot = shared.seen(snapshot)
-        running = holdings(snapshot, self.scopes.scope_of, shared)
+        running = holdings(snapshot, self.scopes.scope_of, shared, self.may_evict)
         asked = asked_in(
             snapshot,
             lines,
@@ -357,7 +359,7 @@ class Accounts:
                 self._stop(job, job.attempt.pool)
         claims = [
             (
-                (job.project, self.scopes.of(job.claim.pool), job.evictable),
+                (job.project, self.scopes.of(job.claim.pool), self.may_evict(job)),
                 job.demand if shared is None else shared.of(job, job.claim.pool),
             )
             for job in (*snapshot.active, *snapshot.waiting)

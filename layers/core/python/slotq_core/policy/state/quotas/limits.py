@@ -69,7 +69,7 @@ class QuotaLimits:
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """Whether the quotas at each level have room for a job that cannot be evicted. They bind no
         other job, and none on slots that are reserved for its project until it ends."""
-        if job.evictable:
+        if self._accounts.may_evict(job):
             return True
         if self._reservations is not None and self._reservations.cover_whole_run(job, pool):
             return True

@@ -19,6 +19,7 @@ from slotq_core.model.sharing import FairShare
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.groups.concurrency import wanting
+from slotq_core.policy.state.may_evict import BY_SETTING, MayEvict
 from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide, weights_of
 
@@ -106,7 +107,10 @@ def opened(
 
 
 def holdings(
-    snapshot: Snapshot, scopes: Mapping[str, str], shared: SharedNodes | None = None
+    snapshot: Snapshot,
+    scopes: Mapping[str, str],
+    shared: SharedNodes | None = None,
+    may_evict: MayEvict = BY_SETTING,
 ) -> Holdings:
     """The amounts held by starting and running jobs. `scopes`: the scope that each pool counts
     in. `shared`: what jobs count where projects share nodes."""
@@ -115,7 +119,7 @@ def holdings(
         if job.state is not JobState.STOPPING and job.attempt:
             scope = scopes.get(job.attempt.pool, EVERYWHERE)
             amount = job.demand if shared is None else shared.of(job, job.attempt.pool)
-            held[job.project, scope, job.evictable].append(amount)
+            held[job.project, scope, may_evict(job)].append(amount)
     return {key: Demand.total(demands) for key, demands in held.items()}
 
 

@@ -1,0 +1,5 @@
+"""`make release`: a folder from which a queue is installed without a clone (docs/release.md).
+
+archives  zip files whose bytes depend on their contents alone
+template  the template with the code's places in a bucket
+"""

@@ -1,0 +1,97 @@
+"""The folder of a release: its template makes the stack that `sam deploy` makes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotq.deployment import release_folder
+from slotq.deployment.release_folder import CODE_BUCKET, SUMS, TEMPLATE
+from tests.built.test_transformed import transformed
+
+ROOT = Path(__file__).parents[2]
+VERSION = "9.8.7"
+MOST_OF_A_TEMPLATE = 1_000_000
+"""Bytes of a template in a bucket: CloudFormation's limit."""
+
+pytestmark = pytest.mark.built
+
+
+def built(folder: Path) -> Path:
+    command = [".venv/sam/bin/python", "-m", "release", VERSION, folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("release") / "slotq")
+
+
+@pytest.fixture(scope="module")
+def template(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / TEMPLATE).read_text())
+
+
+def test_the_client_takes_the_folder(folder):
+    release = release_folder.read(folder)
+    assert release.version == VERSION
+    assert CODE_BUCKET not in release.parameters
+    assert (folder / "NOTES.md").read_text().startswith("## [")
+
+
+def test_the_same_sources_are_the_same_bytes(folder, tmp_path):
+    assert (built(tmp_path / "again") / SUMS).read_text() == (folder / SUMS).read_text()
+
+
+def test_the_template_makes_the_stack_of_sam_deploy(folder, template):
+    """All but the code's places: by the transform that CloudFormation carries out."""
+    here = transformed()
+    released = transformed(template=str(folder / TEMPLATE))
+    assert released["Parameters"].pop(CODE_BUCKET)["MinLength"] == 3
+    released.pop("Metadata")
+    assert without_places(released) == without_places(here)
+    assert len((folder / TEMPLATE).read_bytes()) < MOST_OF_A_TEMPLATE
+
+
+def without_places(stack: dict[str, Any]) -> Any:
+    """The layer's name is made of its place."""
+    resources = stack["Resources"]
+    (layer,) = (n for n, r in resources.items() if r["Type"] == "AWS::Lambda::LayerVersion")
+    for resource in resources.values():
+        resource["Properties"].pop("Code", None)
+        resource["Properties"].pop("Content", None)
+        resource.pop("Metadata", None)
+    return json.loads(json.dumps(stack).replace(layer, "Layer"))
+
+
+def test_every_place_is_an_archive_of_the_folder(folder, template):
+    keys = set(released_keys(template))
+    there = {f"slotq/{path.name}": path for path in (folder / "code").iterdir()}
+    assert keys == set(there)
+    assert len(keys) == 5
+    for path in there.values():
+        assert sha256(path.read_bytes()).hexdigest().startswith(path.stem.rpartition("-")[2])
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+
+
+def released_keys(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        if node.get("Bucket") == {"Ref": CODE_BUCKET}:
+            return [node["Key"]]
+        return [key for value in node.values() for key in released_keys(value)]
+    return [key for value in node for key in released_keys(value)] if isinstance(node, list) else []
+
+
+def test_no_archive_names_this_machine(folder):
+    for path in (folder / "code").iterdir():
+        with zipfile.ZipFile(path) as archive:
+            named = [n for n in archive.namelist() if str(ROOT).encode() in archive.read(n)]
+        assert named == []
