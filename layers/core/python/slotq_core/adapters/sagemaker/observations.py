@@ -46,15 +46,10 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         raise NotUnderstood("the event has no detail, or its detail is not an object")
-    of_processing = PROCESSING_NAME in detail and "TrainingJobName" not in detail
-    name = detail.get(PROCESSING_NAME if of_processing else "TrainingJobName")
+    name = detail.get("TrainingJobName") or detail.get(PROCESSING_NAME)
     if not isinstance(name, str) or not names.is_legal(name):
         raise NotUnderstood("the event's detail names no training job")
     try:
-        if of_processing:
-            from slotq_core.adapters.sagemaker.processing import in_training_words
-
-            detail = in_training_words(detail)
         return observation_of(detail, at=at)
     except ODD as error:
         kind = type(error).__name__
@@ -64,10 +59,16 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
 
 
 def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
-    """Return the observation in an event's `detail` or in a DescribeTrainingJob answer.
+    """Return the observation in an event's `detail`, or in the answer of DescribeTrainingJob or
+    DescribeProcessingJob.
 
     `at` (ms) is used if the detail has no time. Raises NotUnderstood if the status is unknown.
     """
+    if PROCESSING_NAME in detail and "TrainingJobName" not in detail:
+        # Most queues have no processing jobs, and no cold start should pay for them.
+        from slotq_core.adapters.sagemaker.processing import in_training_words
+
+        detail = in_training_words(detail)
     status = text_in(detail, "TrainingJobStatus")
     secondary = text_in(detail, "SecondaryStatus")
     reason = text_in(detail, "FailureReason")

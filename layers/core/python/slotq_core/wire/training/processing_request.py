@@ -22,6 +22,8 @@ NAME = "ProcessingJobName"
 TRAINING_NAME = "TrainingJobName"
 
 _INSTANCES = "ResourceConfig"
+_ALIKE = {_INSTANCES: "ProcessingClusterConfig", "StoppingCondition": "ProcessingStoppingCondition"}
+"""Structures that both requests have, and their names in CreateProcessingJob."""
 
 MOVES: tuple[tuple[str, str], ...] = (
     ("ProcessingResources.ClusterConfig", _INSTANCES),
@@ -72,9 +74,11 @@ def as_processing(request: Request) -> dict[str, Any]:
     """The request in SageMaker's own words. What a project prescribes and only training jobs have
     is left out."""
     made = dict(request)
-    if isinstance(resources := made.get(_INSTANCES), Mapping):
-        others = _only_of_training("ResourceConfig", "ProcessingClusterConfig")
-        made[_INSTANCES] = {key: value for key, value in resources.items() if key not in others}
+    for name, own in _ALIKE.items():
+        if isinstance(inner := made.get(name), Mapping):
+            others = _only_of_training(name, own)
+            made[name] = {key: value for key, value in inner.items() if key not in others}
+            made = made if made[name] else _without(made, name)
     for there, here in MOVES:
         made = _moved(made, here, there)
     return {name: value for name, value in made.items() if name not in _only_of_training()}
