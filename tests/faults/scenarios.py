@@ -156,6 +156,24 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
+def submit_processing(at: float, job: str, priority: int = 0, **tags: str) -> Step:
+    """A processing job, in a pool for them."""
+    settings = {f"slotq:{key}": value for key, value in tags.items()}
+    cluster = {"InstanceType": TYPES["p"], "InstanceCount": 1, "VolumeSizeInGB": 1}
+    body = {
+        "ProcessingJobName": job,
+        "ProcessingResources": {"ClusterConfig": cluster},
+        "AppSpecification": {"ImageUri": "image"},
+        "RoleArn": request(job)["RoleArn"],
+        "Tags": [
+            {"Key": key, "Value": value}
+            for key, value in {"priority": str(priority), **settings}.items()
+        ],
+    }
+    name = f"processing:{job}"
+    return Step(at, f"submit {name}", lambda world: world.submit_body(body), "submit", name)
+
+
 def submit_for_task(at: float, job: str, number: int = 1, **fields: Any) -> Step:
     """A job for whose end a task waits."""
     token = f"{job}-{number}"
