@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 # What depends on the SDK's version; `make test` and `make journeys` run the rest of these files with version 2.
-SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/e2e/test_sdk_v3_nodes.py tests/unit/client/test_session3.py \
+SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/e2e/test_sdk_v3_nodes.py tests/e2e/test_sdk_v3_processing.py tests/unit/client/test_session3.py \
 	tests/unit/client/test_client_page.py::test_the_answers_to_the_first_questions_are_right \
 	tests/unit/client/test_client_page.py::test_the_model_trainer_example_runs \
 	tests/unit/client/test_keywords.py::test_the_session_names_the_keywords_of_the_installed_sdk \

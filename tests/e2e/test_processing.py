@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner
 
 import slotq
 from slotq import QueueClient
+from slotq.cli.main import cli
 from slotq.session.answers.processing_calls import LISTS
 from tests.e2e.waiting import in_background, until
 from tests.emulators import emulator
@@ -173,6 +177,52 @@ def test_plain_boto3(client, said):
     assert said.count(LISTS) == 1
     names = {row["TrainingJobName"] for row in client.list_training_jobs()["TrainingJobSummaries"]}
     assert not any("plain" in name for name in names)
+
+
+def test_a_file_goes_to_the_queue(aws, tmp_path):
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(request("of-a-file", "print('from a file')")))
+    done = CliRunner().invoke(cli, ["submit", str(file), "--priority", "2"])
+    assert done.exit_code == 0, done.output
+    queue = QueueClient()
+    name = "processing:of-a-file"
+    until(lambda: queue.jobs.view(name).state == "completed", "it has not completed")
+    until(lambda: "from a file" in CliRunner().invoke(cli, ["logs", name]).output, "no log line")
+    again = CliRunner().invoke(cli, ["clone", name, "of-a-clone"])
+    assert again.exit_code == 0, again.output
+    clone = "processing:of-a-clone"
+    until(lambda: queue.jobs.view(clone).state == "completed", "the clone has not completed")
+
+
+def test_the_aws_cli_or_any_program_under_exec(aws, tmp_path):
+    program = tmp_path / "other.py"
+    body = request("of-a-program", "pass")
+    program.write_text(
+        f"import boto3\nboto3.client('sagemaker').create_processing_job(**{body!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "slotq", "exec", "--processing", "--", sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "processing:of-a-program: in the queue" in done.stderr
+
+
+def test_what_sagemaker_refuses_is_refused_here(aws, tmp_path):
+    file = tmp_path / "job.json"
+    body = request("odd", "pass")
+    body["AppSpecification"]["Image"] = "x"
+    file.write_text(json.dumps(body))
+    done = CliRunner().invoke(cli, ["submit", str(file)])
+    assert done.exit_code != 0
+    assert "AppSpecification.Image: is not a field of CreateProcessingJob" in done.output
+
+
+def test_a_gang_has_no_processing_jobs(client):
+    with pytest.raises(ClientError, match="belongs to no gang"), slotq.gang("ring"):
+        client.create_processing_job(**request("in-a-gang", "pass"))
 
 
 def test_a_refusal_of_the_queue_is_a_client_error(client):
