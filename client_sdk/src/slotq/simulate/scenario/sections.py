@@ -343,8 +343,7 @@ class JobSpec(Section):
     @classmethod
     def _processes(cls, values: object) -> object:
         """Processing jobs have no checkpoints, and are evicted only if they say so."""
-        name = values.get("name") if isinstance(values, dict) else None
-        if isinstance(name, str) and work_of(name) is WorkKind.PROCESSING:
+        if isinstance(values, dict) and work_of(str(values.get("name"))) is WorkKind.PROCESSING:
             return {"checkpoint": False, "preemptible": False, **values}
         return values
 
