@@ -82,7 +82,7 @@ test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
 
 test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, Lightning and transformers, in an environment of its own
-	$(PYTEST) $(addprefix tests/functional/training/,test_torch.py test_libraries.py test_page.py) $(addprefix tests/functional/local/,test_torch.py test_torch_nodes.py) $(ARGS)
+	$(PYTEST) $(addprefix tests/functional/training/,test_torch.py test_worlds_torch.py test_libraries.py test_page.py) $(addprefix tests/functional/local/,test_torch.py test_torch_nodes.py) $(ARGS)
 
 test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
 	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)

@@ -8,8 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from release import terraform_module
 from release.archives import digest, pack
-from release.template import packaged
+from release.template import CODE_BUCKET, packaged
 
 ROOT = Path(__file__).parents[1]
 BUILT = ROOT / ".aws-sam/build"
@@ -30,6 +31,8 @@ def build(version: str, folder: Path) -> None:
         BUILT, version, lambda built: pack(built, code / f"{_name(built.name)}.zip")
     )
     _write(folder / TEMPLATE, json.dumps(template, indent=1, ensure_ascii=False))
+    parameters = {k: v for k, v in template["Parameters"].items() if k != CODE_BUCKET}
+    terraform_module.write(folder / "terraform", parameters, template["Outputs"])
     _write(folder / "NOTES.md", notes((ROOT / "CHANGELOG.md").read_text()))
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = (f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in files)

@@ -17,7 +17,9 @@ PLACES = ("CodeUri", "ContentUri")
 """The properties that name a built folder."""
 PREFIX = "slotq/"
 """Where the code lies in its bucket."""
-CODE_BUCKET = {
+CODE_BUCKET = "CodeBucket"
+"""The template's parameter for its bucket."""
+_CODE_BUCKET = {
     "Type": "String",
     "MinLength": 3,
     "Description": "The bucket in this region that holds the code, as `slotq deploy` fills it.",
@@ -28,7 +30,7 @@ def packaged(built: Path, version: str, archived: Callable[[Path], Path]) -> dic
     """The template of the built folder. `archived`: packs a folder with code."""
     template: dict[str, Any] = yaml_parse((built / "template.yaml").read_text())
     template["Metadata"] = {"SlotQ": {"Version": version}}
-    template["Parameters"]["CodeBucket"] = CODE_BUCKET
+    template["Parameters"][CODE_BUCKET] = _CODE_BUCKET
     del template["Globals"]["Function"]["CodeUri"]  # Each function names its own.
     for resource in template["Resources"].values():
         resource.pop("Metadata", None)  # For sam and for checks.
@@ -37,7 +39,7 @@ def packaged(built: Path, version: str, archived: Callable[[Path], Path]) -> dic
             if place in properties:
                 archive = archived(built / properties[place])
                 properties[place] = {
-                    "Bucket": {"Ref": "CodeBucket"},
+                    "Bucket": {"Ref": CODE_BUCKET},
                     "Key": f"{PREFIX}{archive.name}",
                 }
     return template

@@ -53,6 +53,7 @@ SUBJECTS = {
     "classes": "Priority classes, AUTO, demotion",
     "time_slices": "Time slices",
     "gangs": "Gangs",
+    "elastic": "Elastic gangs",
     "nodes": "Nodes: instances that stay",
     "groups": "Sweeps, dependencies, jobs over several pools",
     "attempts": "Attempts: retries, faults, scheduler settings",

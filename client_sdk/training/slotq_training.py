@@ -22,6 +22,7 @@ agreement     all ranks stop at the same step
 signals       how the process learns of a suspend
 words         should_suspend, suspend, on_suspend, report, life_state …
 rendezvous    the members of a group find each other
+worlds        the members of an elastic group meet again when one comes or goes
 manager       checkpoint.manager
 libraries     callbacks for PyTorch Lightning and transformers.Trainer
 HFAI          the names of HFAI's library
@@ -73,6 +74,7 @@ __all__ = [
     "resumable",
     "should_suspend",
     "suspend",
+    "world",
 ]
 __version__ = "0.2.0"
 
@@ -561,13 +563,28 @@ _AGREE_SECONDS = 60.0
 _GATHER_SECONDS = 600.0
 """How long rank 0 waits for what the others have saved."""
 _ONE_STEP_MORE = 1
+_STOP, _SAVE = "suspend", "save"
+"""What ranks agree on: to stop, once; to save and go on, as often as one asks."""
 
 
 class _Place:
     """This process among those of the job."""
 
-    def __init__(self, rank: int, world: int, master: str, port: int) -> None:
+    def __init__(
+        self,
+        rank: int,
+        world: int,
+        master: str,
+        port: int,
+        *,
+        token: str = "",
+        listener: socket.socket | None = None,
+    ) -> None:
         self.rank, self.world, self.master, self.port = rank, world, master, port
+        self.token = token or _training_job()
+        """Keeps apart the ranks of two jobs on one machine. It is no secret."""
+        self.listener = listener
+        """Where rank 0 serves, if it listens already: then losing a rank ends the agreement."""
 
 
 _spawned: tuple[int, int] | None = None
@@ -576,7 +593,10 @@ _forked = False
 
 
 def _place() -> _Place | None:
-    """The rank of this process; None for a single process, and for a helper process of a rank."""
+    """The rank of this process; None for a single process, and for a helper process of a rank.
+    None also in a world, which agrees by itself."""
+    if _world is not None:
+        return None
     found = _torch_rank() or _spawned_rank() or _torchrun_rank() or _node_rank()
     if found is None or found[1] < 2:
         return None
@@ -588,7 +608,7 @@ def _place() -> _Place | None:
 
 def _local_rank() -> int:
     """The rank among the processes of this node, as far as it is known."""
-    found = _torch_rank() or _spawned
+    found = (_torch_rank() if _world is None else None) or _spawned
     return found[0] if found else int(os.environ.get("LOCAL_RANK") or 0)
 
 
@@ -681,7 +701,8 @@ class _Server:
 
     def __init__(self, place: _Place) -> None:
         self._world = place.world
-        self._token = _token()
+        self._token = place.token
+        self._stops_without_one = place.listener is not None
         self._lock = threading.RLock()
         self._members: dict[int, _Line] = {}
         self._passed: dict[str, dict[int, int]] = {}
@@ -690,10 +711,7 @@ class _Server:
         self._waiting: dict[str, list[int]] = {}
         self._lost: dict[int, bool] = {}
         self._asked = 0
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("" if place.port else "127.0.0.1", place.port))
-        self._socket.listen(1024)
+        self._socket = place.listener or _listener("" if place.port else "127.0.0.1", place.port)
         if not place.port:
             port = self._socket.getsockname()[1]
             _write_atomically(_run_dir() / "port", str(port).encode())
@@ -742,6 +760,14 @@ class _Server:
                 self._settle(key)
             for key in list(self._gathered):
                 self._complete(key)
+            if self._stops_without_one:
+                self._ask(_STOP)
+
+    def close(self) -> None:
+        """End the listening, and what hangs in it."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
 
     def _take(self, rank: int, message: dict[str, Any]) -> None:
         with self._lock:
@@ -760,7 +786,7 @@ class _Server:
     def _ask(self, kind: str) -> None:
         if any(key.startswith(kind) and key not in self._stops for key in self._passed):
             return  # It is being agreed on.
-        if kind == "suspend" and any(key.startswith(kind) for key in self._stops):
+        if kind == _STOP and any(key.startswith(kind) for key in self._stops):
             return  # Once is enough.
         self._asked += 1
         key = f"{kind}#{self._asked}"
@@ -802,9 +828,13 @@ class _Server:
             line.send(message)
 
 
-def _token() -> str:
-    """Keeps apart the ranks of two jobs on one machine. It is no secret."""
-    return _training_job()
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises OSError."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((host, port))
+    made.listen(1024)
+    return made
 
 
 class _Group:
@@ -820,9 +850,11 @@ class _Group:
         *,
         asked: Callable[[str], int],
         stop: Callable[[str | None, int], None],
+        patience: float | None = None,
     ) -> None:
         self.rank, self.world = place.rank, place.world
         self._place, self._asked, self._stop = place, asked, stop
+        self._patience = _CONNECT_SECONDS if patience is None else patience
         self._server = _Server(place) if place.rank == 0 else None
         self._welcome = threading.Event()
         self._all: dict[str, dict[int, Any]] = {}
@@ -830,7 +862,7 @@ class _Group:
         self.gone = False
         self._line = self._connected()
         threading.Thread(target=self._listen, daemon=True, name="slotq rank").start()
-        if not self._welcome.wait(_CONNECT_SECONDS) or self.gone:
+        if not self._welcome.wait(self._patience) or self.gone:
             raise OSError("rank 0 does not answer")
 
     def ask(self, kind: str) -> None:
@@ -853,19 +885,25 @@ class _Group:
             return self._all.pop(key)
 
     def _connected(self) -> _Line:
-        until = time.monotonic() + _CONNECT_SECONDS
+        until = time.monotonic() + self._patience
         while True:
             try:
                 port = self._place.port or int((_run_dir() / "port").read_text())
                 host = self._place.master if self._place.port and self.rank else "127.0.0.1"
                 line = _Line(socket.create_connection((host, port), timeout=5.0))
                 line._connection.settimeout(None)  # noqa: SLF001 - of the same file
-                line.send({"rank": self.rank, "token": _token()})
+                line.send({"rank": self.rank, "token": self._place.token})
                 return line
             except (OSError, ValueError):  # noqa: PERF203 - as above
                 if time.monotonic() > until:
                     raise OSError("rank 0 cannot be reached") from None
                 time.sleep(0.05)
+
+    def close(self) -> None:
+        """Leave the others; as rank 0, end the agreement."""
+        self._line.close()
+        if self._server is not None:
+            self._server.close()
 
     def _listen(self) -> None:
         for message in self._line.messages():
@@ -1076,9 +1114,9 @@ def _locked(path: Path) -> BinaryIO | None:
 _clients: dict[str, Any] = {}
 
 
-def _client(service: str) -> Any:
-    """A client of boto3. Raises ImportError and boto3's errors."""
-    if service not in _clients:
+def _client(service: str, use: str = "") -> Any:
+    """A client of boto3; another one for each `use`. Raises ImportError and boto3's errors."""
+    if service + use not in _clients:
         import boto3
         from botocore.config import Config
 
@@ -1087,8 +1125,8 @@ def _client(service: str) -> Any:
             region = (os.environ.get("TRAINING_JOB_ARN", "").split(":") + [""] * 4)[3] or None
         quick = Config(connect_timeout=2, read_timeout=5, retries={"max_attempts": 1})
         session = boto3.session.Session(region_name=region)
-        _clients[service] = session.client(service, config=quick)
-    return _clients[service]
+        _clients[service + use] = session.client(service, config=quick)
+    return _clients[service + use]
 
 
 class _Watch:
@@ -1126,6 +1164,8 @@ class _Watch:
 
         A rank reaches each boundary once, so all ranks get the same answer at the same one.
         """
+        if _world is not None:
+            return _world.leaves(self)
         self.listen()
         self.join()
         stop = False
@@ -1135,7 +1175,7 @@ class _Watch:
                 at = self._stops[key]
                 if at is not None and self.boundary < at:
                     continue
-                if key.startswith("suspend"):
+                if key.startswith(_STOP):
                     stop = True
                 else:
                     self.save_due = True
@@ -1156,7 +1196,10 @@ class _Watch:
             with contextlib.suppress(OSError):  # The others may still be saving.
                 stopping = any(self.group.gather("leave", stopping).values())
         stopping = stopping or self._is_stopping()
+        if _world is not None:
+            _await_processes(f"leave-{_world.generation}")
         self.reports.released(None if stopping else _now())
+        _leave_world()
         self.at_exit()
         self._sources.forget_local()
         if stopping and _training_job() != _LOCAL:
@@ -1181,7 +1224,7 @@ class _Watch:
                 time.sleep(10.0)
 
     def _tick(self) -> None:
-        if self.group is None and not self._alone and _torch_rank() is not None:
+        if self.group is None and not self._alone and _world is None and _torch_rank() is not None:
             self.alert = True  # torch.distributed has been set up meanwhile: join.
         if not (self.found or {}).get("stopping"):
             signalled = {"via": "sigterm", "grace": None, "stopping": True}
@@ -1203,12 +1246,12 @@ class _Watch:
     def _ask(self) -> None:
         try:
             if self.group is not None:
-                self.group.ask("suspend")
+                self.group.ask(_STOP)
                 return
         except OSError:
             pass
         with self._known:
-            self._stops["suspend"] = 0
+            self._stops[_STOP] = 0
             self.alert = True
 
     def _call_back(self) -> None:
@@ -1242,7 +1285,7 @@ class _Watch:
             _say(f"this rank decides alone when it stops: {error}")
             return
         with self._known:
-            known = self._stops.pop("suspend", None) is not None
+            known = self._stops.pop(_STOP, None) is not None
         if known:
             self._ask()
 
@@ -1259,7 +1302,7 @@ class _Watch:
                     self._stops[each] = boundary
                     self.alert = True
             self._known.notify_all()
-        if key is not None and key.startswith("suspend") and self.found is None:
+        if key is not None and key.startswith(_STOP) and self.found is None:
             self.found = {"via": "marker", "grace": None, "stopping": False}
             self.reports.asked("marker")  # Another rank has learned of it.
             self._call_back()
@@ -1442,10 +1485,10 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _watch, _forked, _starting, _presence
+    global _watch, _forked, _starting, _presence, _world
     if _watch is not None:
         _watch.give_sigterm_back()
-    _watch, _forked, _starting, _presence = None, True, threading.Lock(), None
+    _watch, _forked, _starting, _presence, _world = None, True, threading.Lock(), None, None
     _clients.clear()
     _after_fork_in_parent()
 
@@ -1463,7 +1506,8 @@ def should_suspend() -> bool:
     """Return whether to save and call suspend() now. Ask after each step.
 
     In a job of several ranks each rank asks at the same places: then all get True after the same
-    step. While nothing is asked that costs no communication, and less than a microsecond.
+    step. While nothing is asked that costs no communication, and less than a microsecond. In a
+    `world` ask once it has changed: then it is whether this member has to go.
     """
     watch = _watch or _start()
     watch.boundary += 1
@@ -1600,11 +1644,8 @@ class _Entries:
     def versions(self) -> dict[str, str]:
         """Each entry's name, with a text that changes with each write."""
         if not self._bucket:
-            stats = ((path, path.stat()) for path in self._folder.glob("*/*.json"))
-            return {
-                path.relative_to(self._folder).as_posix(): f"{at.st_mtime_ns}-{at.st_ino}"
-                for path, at in stats
-            }
+            paths = self._folder.glob("*/*.json")
+            return {path.relative_to(self._folder).as_posix(): _version(path) for path in paths}
         pages = _client("s3").get_paginator("list_objects_v2")
         return {
             each["Key"][len(self._prefix) :]: each["ETag"]
@@ -1624,17 +1665,73 @@ class _Entries:
         else:
             _client("s3").put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
 
+    def replace(self, name: str, content: bytes, version: str | None) -> bool:
+        """Write an entry unless somebody has written it since `version` (None: it is not there).
+        Returns whether it has been written."""
+        if not self._bucket:
+            return self._replace_file(self._folder / name, content, version)
+        client = _client("s3", _CONDITIONAL)
+        condition = {"If-None-Match": "*"} if version is None else {"If-Match": version}
+        on = ("before-call.s3.PutObject", lambda params, **_: params["headers"].update(condition))
+        client.meta.events.register(*on)  # Older boto3 have no parameter for it.
+        try:
+            client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
+        except Exception as error:
+            if _code(error) in _OVERTAKEN:
+                return False
+            raise
+        finally:
+            client.meta.events.unregister(*on)
+        return True
+
+    @staticmethod
+    def _replace_file(path: Path, content: bytes, version: str | None) -> bool:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = _locked(path.with_suffix(".lock"))
+        if lock is None:
+            return False
+        try:
+            if (_version(path) if path.exists() else None) != version:
+                return False
+            _write_atomically(path, content)
+            return True
+        finally:
+            lock.close()
+
+
+def _version(path: Path) -> str:
+    at = path.stat()
+    return f"{at.st_mtime_ns}-{at.st_ino}"
+
+
+_CONDITIONAL = " with a condition"
+_OVERTAKEN = frozenset(
+    {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey"}
+)
+
+
+def _entry_name(peer: Peer) -> str:
+    return f"{peer.name}/{peer.attempt:04d}.json"
+
 
 class _Presence:
     """This member's entry, and the thread that writes it again."""
 
     def __init__(self, entries: _Entries, me: Peer) -> None:
         self.me, self.waits = me, True
-        self.name = f"{me.name}/{me.attempt:04d}.json"
+        self.state: dict[str, Any] = {}
+        """What the entry says besides, in a world."""
+        self.roster: _Roster | None = None
+        self.name = _entry_name(me)
         self._entries, self._beats, self._leads = entries, 0, _leads_the_member()
-        self._writing = threading.Lock()
+        self._writing, self._woken = threading.Lock(), threading.Event()
         if self._leads:
             threading.Thread(target=self._run, daemon=True, name="slotq-rendezvous").start()
+
+    def wake(self) -> None:
+        """Write often again: this member waits."""
+        self.waits = True
+        self._woken.set()
 
     def write(self) -> None:
         if not self._leads:
@@ -1642,19 +1739,37 @@ class _Presence:
         with self._writing:
             self._beats += 1
             document = {
-                "version": FORMAT, **self.me._asdict(),
+                "version": FORMAT, **self.me._asdict(), **self.state,
                 "training_job": _training_job(), "beat": self._beats, "at": _now(),
             }  # fmt: skip
             self._entries.write(self.name, json.dumps(document).encode())
 
+    def say(self, state: str, **more: Any) -> None:
+        """Change what the entry says; the thread repeats it, but for the last word."""
+        self.state = {"state": state, **more}
+        with contextlib.suppress(Exception):  # The next beat may succeed.
+            self.write()
+
     def _run(self) -> None:
         while True:
-            time.sleep(_BEAT_SECONDS if self.waits else _SELDOM_SECONDS)
-            with contextlib.suppress(Exception):  # The next one may succeed.
-                self.write()
+            if self._woken.wait(_BEAT_SECONDS if self.waits else _SELDOM_SECONDS):
+                self._woken.clear()
+            elif self.state.get("state") != _LEFT:
+                with contextlib.suppress(Exception):  # The next one may succeed.
+                    self.write()
 
 
 _presence: _Presence | None = None
+
+
+def _present(entries: _Entries, me: Peer) -> _Presence:
+    """This member's entry, which from now on says `me`."""
+    global _presence
+    if _presence is None:
+        _presence = _Presence(entries, me)
+    _presence.me = me
+    _presence.wake()
+    return _presence
 
 
 def rendezvous(
@@ -1689,12 +1804,8 @@ def rendezvous(
 def _meet(
     entries: _Entries, me: Peer, expected: set[str], minimum: int | None, timeout: float
 ) -> Peers:
-    global _presence
-    if _presence is None or _presence.me != me:
-        _presence = _Presence(entries, me)
-    presence, until, trouble = _presence, time.monotonic() + timeout, ""
+    presence, until, trouble = _present(entries, me), time.monotonic() + timeout, ""
     search = _Search(entries, presence.name)
-    presence.waits = True
     try:
         while True:
             trouble = _looked(search, presence) or trouble
@@ -1721,11 +1832,15 @@ def _looked(search: _Search, presence: _Presence) -> str:
     except Exception as error:
         if _code(error) not in _FOR_GOOD:
             return f": {error}"
-        raise RuntimeError(
-            f"the group cannot meet below {os.environ[RENDEZVOUS]}: {error}. The role needs "
-            "s3:ListBucket, s3:GetObject and s3:PutObject there"
-        ) from error
+        raise RuntimeError(_denied(error)) from error
     return ""
+
+
+def _denied(error: Exception) -> str:
+    return (
+        f"the group cannot meet below {os.environ[RENDEZVOUS]}: {error}. The role needs "
+        "s3:ListBucket, s3:GetObject and s3:PutObject there"
+    )
 
 
 class _Search:
@@ -1753,6 +1868,8 @@ class _Search:
         except (KeyError, TypeError, ValueError):
             return  # Nobody's entry.
         known = self.found.get(peer.name)
+        if document.get("state") == _LEFT:
+            return
         if known is None or known.attempt <= peer.attempt:
             self.found[peer.name] = peer
 
@@ -1777,6 +1894,15 @@ def _leads_the_member() -> bool:
     return (ranked[0] if ranked else _nodes(_resource_config())[0]) == 0
 
 
+def _local_number() -> tuple[int, int]:
+    """This process among those of its node, and how many they are, as far as it is known."""
+    if _spawned is not None:
+        return _spawned
+    if _is_helper():
+        return 0, 1
+    return int(os.environ.get("LOCAL_RANK") or 0), int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+
+
 def _own_address() -> str:
     """The address at which other training jobs reach this node."""
     config = _resource_config()
@@ -1785,6 +1911,625 @@ def _own_address() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # Sends nothing: the system chooses its own address.
         return str(probe.getsockname()[0])
+
+
+# --- worlds ---
+# The members of an elastic group meet again whenever one comes or goes. A meeting makes a
+# generation: who takes part, in the order of the ranks. Three rules:
+#
+# - Each member at the meeting says so in its entry, with the step of its state. The first living
+#   member leads, in the order of the last generation, newcomers last. Once every living member is
+#   there it writes the next generation over the last one, on the condition that nobody else has.
+#   So two who take themselves for the leader make one generation.
+# - Rank 0 is the member whose state is newest. It serves a socket, at which the ranks agree on the
+#   step after which they meet again (as in agreement), and sees at once who has gone. It also looks
+#   below the prefix for newcomers; nobody else reads S3 between meetings.
+# - Who has gone without a word is silent for a while before the others meet without it. Only time
+#   in which S3 answers counts, by the reader's own clock.
+
+SIZE = "SLOTQ_GROUP_SIZE"
+"""Environment variable of a group's members: how many have started."""
+_GENERATION = FOLDER + "/generation.json"
+"""Where the newest generation lies, among the entries."""
+_READY, _IN, _AWAY, _LEFT = "ready", "in", "away", "left"
+"""What an entry says: at the meeting, in a generation, had no patience, has gone."""
+_LEAD_SECONDS = 3.0
+"""Seconds between two looks of rank 0 for newcomers."""
+_SILENT_SECONDS = 3 * _SELDOM_SECONDS
+_ABSENT_SECONDS = 3 * _BEAT_SECONDS
+"""After so long without a change of its entry a member of a generation has gone, or one that waits
+is not at the meeting any more: three beats."""
+_GAP_SECONDS = 10.0
+"""The most that counts between two looks, so that nobody is silent because S3 was away. What has
+changed meanwhile does not show that its member lives now."""
+_JOIN_SECONDS = 30.0
+"""How long the ranks of a new generation wait until all have connected to rank 0."""
+_TRIES = 3
+"""Generations in a row whose rank 0 this member does not reach, before it gives up."""
+
+
+class RendezvousError(RuntimeError):
+    """The members of a group cannot meet."""
+
+
+class RendezvousTimeoutError(RendezvousError, TimeoutError):
+    """Too few members have come."""
+
+
+class RendezvousConnectionError(RendezvousError):
+    """The members find each other, but their network does not connect them."""
+
+
+class _Member(NamedTuple):
+    """A member at a meeting, as the generation names it."""
+
+    peer: Peer
+    ticket: str
+    """New for each meeting."""
+    control: int
+    """The port at which it serves if it becomes rank 0."""
+    processes: int
+    step: int
+
+    @property
+    def entry(self) -> str:
+        return _entry_name(self.peer)
+
+    def document(self) -> dict[str, Any]:
+        return {**self.peer._asdict(), **{name: getattr(self, name) for name, _ in _TICKET_FIELDS}}
+
+
+_TICKET_FIELDS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("ticket", str), ("control", int), ("processes", int), ("step", int),
+)  # fmt: skip
+
+
+def _member(document: Any) -> _Member | None:
+    """A member's document; None if it is nobody's."""
+    try:
+        peer = Peer(*(kind(document[key]) for key, kind in _FIELDS))
+        return _Member(peer, *(kind(document[key]) for key, kind in _TICKET_FIELDS))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+class _Generation(NamedTuple):
+    """Who takes part, in the order of the ranks. Number 0: there was none yet."""
+
+    number: int
+    members: tuple[_Member, ...]
+
+    def place(self, ticket: str) -> int | None:
+        tickets = [member.ticket for member in self.members]
+        return tickets.index(ticket) if ticket in tickets else None
+
+    def document(self) -> dict[str, Any]:
+        members = [member.document() for member in self.members]
+        return {"version": FORMAT, "generation": self.number, "members": members, "at": _now()}
+
+
+def _generation(document: Any) -> _Generation:
+    """What is damaged counts as none: the members' own numbers keep the order."""
+    try:
+        members = [_member(each) for each in document["members"]]
+        return _Generation(int(document["generation"]), tuple(each for each in members if each))
+    except (KeyError, TypeError, ValueError):
+        return _Generation(0, ())
+
+
+class _Roster:
+    """The members' entries, as this process has seen them change."""
+
+    def __init__(self, entries: _Entries, own: Peer) -> None:
+        self.last = _Generation(0, ())
+        self.version: str | None = None
+        """What the writer of the next generation has to replace."""
+        self._entries, self._own = entries, _entry_name(own)
+        self._site, self._attempt = own.name, own.attempt
+        self._seen: dict[str, str] = {}
+        self._living: set[str] = set()
+        self._silence: dict[str, float] = {}
+        self._read: dict[str, tuple[str, Any]] = {}
+        self._looked: float | None = None
+        self._looking = threading.Lock()
+
+    def look(self) -> None:
+        """List once. Raises S3's errors, and RendezvousError if a later attempt of this member is
+        there."""
+        with self._looking:  # The last world's thread may still be at it.
+            versions = self._entries.versions()
+            now, before = time.monotonic(), self._looked
+            passed = _GAP_SECONDS if before is None else min(now - before, _GAP_SECONDS)
+            newest = self._newest_of_each(versions)
+            for name, version in newest.items():
+                if self._seen.get(name) == version:
+                    self._silence[name] += passed
+                else:
+                    self._silence[name] = 0.0
+                    if passed < _GAP_SECONDS:  # Else it may have died since.
+                        self._living.add(name)
+            self._seen, self._looked = newest, now
+            self._take_generation(versions.get(_GENERATION))
+
+    def _newest_of_each(self, versions: Mapping[str, str]) -> dict[str, str]:
+        """The others' entries, of each member the last attempt's."""
+        newest: dict[str, tuple[int, str]] = {}
+        for name in versions:
+            site, _, file = name.rpartition("/")
+            attempt_ = file[: -len(".json")]
+            if name != _GENERATION and attempt_.isdigit():
+                newest[site] = max(newest.get(site, (0, "")), (int(attempt_), name))
+        later, _ = newest.pop(self._site, (0, ""))
+        if later > self._attempt:
+            raise RendezvousError(
+                f"attempt {later} of {self._site} has begun, and this is attempt {self._attempt}: "
+                "end this process"
+            )
+        return {name: versions[name] for _, name in newest.values()}
+
+    def _take_generation(self, version: str | None) -> None:
+        if version != self.version:
+            document: Any = None
+            with contextlib.suppress(ValueError):
+                document = self._entries.read(_GENERATION)
+            self.last, self.version = _generation(document), version
+
+    def document(self, name: str) -> Any:
+        """What an entry says; read again only when it has changed. None: half written."""
+        version = self._seen[name]
+        if self._read.get(name, ("",))[0] != version:
+            document = None
+            with contextlib.suppress(ValueError):
+                document = self._entries.read(name)
+            self._read[name] = (version, document if isinstance(document, dict) else None)
+        return self._read[name][1]
+
+    def state(self, name: str) -> str:
+        return str((self.document(name) or {}).get("state"))
+
+    def order(self) -> list[str]:
+        """All entries, this member's too: those of the last generation by rank, then by name."""
+        ranks = {member.entry: rank for rank, member in enumerate(self.last.members)}
+        names = [*self._seen, self._own]
+        return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), _natural(name)))
+
+    def has_gone(self, name: str) -> bool:
+        return self._silence[name] >= _SILENT_SECONDS or self.state(name) in {_AWAY, _LEFT}
+
+    def ready(self, name: str) -> _Member | None:
+        """The member, if it is at the meeting now; None if not."""
+        if name not in self._living or self._silence[name] >= _ABSENT_SECONDS:
+            return None
+        if self.state(name) != _READY:
+            return None
+        found = _member(self.document(name))
+        return None if found is None or self.last.place(found.ticket) is not None else found
+
+    def propose(self, generation: _Generation) -> bool:
+        """Replace the last generation. Returns False where somebody has been quicker."""
+        content = json.dumps(generation.document()).encode()
+        return self._entries.replace(_GENERATION, content, self.version)
+
+    def has_changed(self, generation: _Generation) -> bool:
+        """Whether somebody of the generation is silent, or somebody else waits."""
+        inside = {member.entry for member in generation.members}
+        return any(
+            self._silence[name] >= _SILENT_SECONDS if name in inside else bool(self.ready(name))
+            for name in self._seen
+        )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """ring-2 comes before ring-10."""
+    return [(int(part or 0), "") if part.isdigit() else (0, part) for part in _DIGITS.split(name)]
+
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+class _Meeting:
+    """This member's part in a meeting."""
+
+    def __init__(
+        self,
+        roster: _Roster,
+        me: _Member,
+        *,
+        after: int,
+        expected: int,
+        minimum: int,
+        last_call: float,
+    ) -> None:
+        """`after`: the generation in which this member was. `expected`: how many have started."""
+        self.roster, self.me = roster, me
+        self.waits_for = "S3 has not answered"
+        self._after, self._minimum, self._last_call = after, minimum, last_call
+        self._expected = 1 if after else expected  # Later the last generation says who is missing.
+        self._since: float | None = None
+
+    def look(self) -> _Generation | None:
+        """The generation in which this member takes part, once there is one. Raises S3's errors."""
+        self.roster.look()
+        if self.roster.last.place(self.me.ticket) is not None:
+            return self.roster.last
+        return self._proposed() if self._leads() else None
+
+    def _leads(self) -> bool:
+        for name in self.roster.order():
+            if name == self.me.entry:
+                break
+            if not self.roster.has_gone(name):
+                self.waits_for = f"{name} is to begin, and has not come"
+                return False
+        return True
+
+    def _proposed(self) -> _Generation | None:
+        """Make the generation, if everybody is there or the last call is over."""
+        roster, order = self.roster, self.roster.order()
+        others = [name for name in order if name != self.me.entry and not roster.has_gone(name)]
+        found = {name: roster.ready(name) for name in others}
+        members = [self.me, *(member for member in found.values() if member is not None)]
+        inside = {member.entry for member in roster.last.members}
+        is_whole = all(found[name] is not None for name in inside & found.keys())
+        self.waits_for = f"{len(members)} of at least {self._minimum} members have come"
+        if len(members) < self._minimum:
+            self._since = None
+            return None
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        is_whole = is_whole and len(members) >= self._expected
+        if not is_whole and now < self._since + self._last_call:
+            return None
+        ranked = sorted(members, key=lambda member: (-member.step, order.index(member.entry)))
+        made = _Generation(max(roster.last.number, self._after) + 1, tuple(ranked))
+        return made if roster.propose(made) else None
+
+
+class World:
+    """A generation of an elastic group, as one process of a member sees it. Made by `world()`.
+
+    generation            counts the meetings, from 1
+    rank, world_size      this process among those of all members, as torch counts them
+    local_rank            this process among those of its member
+    group_rank            this member among the members
+    members               all of them in order; their ranks follow the same order
+    """
+
+    def __init__(self, generation: _Generation, number: int, watch: _Watch) -> None:
+        """`number`: which of the members this one is."""
+        self.generation, self.group_rank = generation.number, number
+        self.members = [member.peer for member in generation.members]
+        self.local_rank = _local_number()[0]
+        sizes = [member.processes for member in generation.members]
+        self.world_size = sum(sizes)
+        self.rank = sum(sizes[:number]) + self.local_rank
+        self._is_single = max(sizes) == 1
+        self._watch, self._generation = watch, generation
+        self._known = threading.Condition()
+        self._boundary = 0
+        self._stop_at: int | None = None
+        self._alert, self._leaves = False, False
+        self._over = threading.Event()
+        self._closed = threading.Event()
+        self._group: _Group | None = None
+
+    @property
+    def master(self) -> Peer:
+        """The member of rank 0: the one whose state is the newest."""
+        return self.members[0]
+
+    def __repr__(self) -> str:
+        return (
+            f"World(generation={self.generation}, rank={self.rank}, world_size={self.world_size})"
+        )
+
+    def changed(self) -> bool:
+        """Return whether the members have to meet again now. Ask before each step.
+
+        All ranks ask at the same places: then all get True before the same step. While nobody comes
+        or goes that costs no communication. Save, ask should_suspend(), and call world() again.
+        """
+        self._boundary += 1
+        return self._look_closer() if self._alert else False
+
+    def _look_closer(self) -> bool:
+        with self._known:
+            self._known.wait_for(lambda: self._stop_at is not None, _AGREE_SECONDS)
+            if self._stop_at is not None and self._boundary < self._stop_at:
+                return False
+        if not self._over.is_set():
+            self._over.set()
+            self._leaves = self._agreed_to_leave()
+        return True
+
+    def _agreed_to_leave(self) -> bool:
+        """Whether this member has to go: all processes of a member get the same answer."""
+        asked = self._watch.found is not None
+        if self._is_single or self._group is None:
+            return asked
+        try:
+            said = self._group.gather("leave", [self.group_rank, asked], _AGREE_SECONDS)
+        except OSError:
+            return asked
+        return [self.group_rank, True] in said.values()
+
+    def leaves(self, watch: _Watch) -> bool:
+        """What should_suspend answers."""
+        if self._leaves:
+            watch.reports.acknowledge()
+        return self._leaves
+
+    # How the ranks agree. The callbacks come in a thread.
+
+    def connect(self, listener: socket.socket | None) -> None:
+        """Meet the other ranks at rank 0, which has a listener. Returns when all are there. Raises
+        OSError; _Unreachable if rank 0 does not answer."""
+        place = _Place(
+            self.rank, self.world_size, self.master.host, self._generation.members[0].control,
+            token=f"{os.environ[RENDEZVOUS]}#{self.generation}", listener=listener,
+        )  # fmt: skip
+        try:
+            self._group = _Group(place, asked=self._asked, stop=self._stop, patience=_JOIN_SECONDS)
+        except OSError as error:
+            raise _Unreachable(f"{self.master.host}:{place.port}") from error
+        if len(self._group.gather("here", self.rank, _JOIN_SECONDS)) < self.world_size:
+            raise OSError("a member has gone meanwhile")
+        if self._watch.found is not None:
+            self.ask()
+
+    def end(self) -> None:
+        """Say that the world has changed, to this process alone."""
+        self._stop(None, 0)
+
+    def _asked(self, key: str) -> int:
+        with self._known:
+            self._alert = True
+            return self._boundary  # Read after `_alert` is set: the next boundary waits.
+
+    def _stop(self, key: str | None, boundary: int) -> None:
+        """All stop at this boundary. Without a key rank 0 has gone: stop at the next one."""
+        with self._known:
+            if key is not None or self._stop_at is None:
+                self._stop_at = boundary
+            self._alert = True
+            self._known.notify_all()
+
+    def ask(self) -> None:
+        """Let all meet again."""
+        if self._group is not None:
+            try:
+                self._group.ask(_STOP)
+            except OSError:
+                self.end()
+
+    def lead(self, roster: _Roster) -> None:
+        """Look for those who come, and those who are silent, until the world has changed."""
+        while not self._closed.wait(_LEAD_SECONDS):
+            try:
+                roster.look()
+                changed = roster.has_changed(self._generation)
+            except Exception:  # noqa: BLE001, S112 - S3 may answer the next time
+                continue
+            if changed:
+                self.ask()
+                return
+
+    def close(self) -> None:
+        """Leave the agreement."""
+        self._closed.set()
+        if self._group is not None:
+            self._group.close()
+
+
+class _Unreachable(OSError):
+    """Rank 0 does not answer."""
+
+
+_world: World | None = None
+
+
+def world(
+    port: int = 0,
+    *,
+    host: str | None = None,
+    step: int = 0,
+    minimum: int = 1,
+    last_call: float = 30.0,
+    timeout: float = 600.0,
+) -> World:
+    """Meet the other members of an elastic group; return who takes part now, and as which rank.
+
+    Call it at the start, whenever the last world has changed, and when a member cannot be reached.
+    It waits for all members that live. `port`, `host`: where this member listens if it becomes rank
+    0; the host is this machine's address unless given. `step`: how far the state is that this
+    member holds. Rank 0 is the one with the largest: let the others take its state.
+
+    `minimum`: fewer members do not begin. `last_call` (seconds): once these are there, how long to
+    wait for those that have started and have not come. A member that is asked to suspend while it
+    waits gets a world of its own, which has changed.
+
+    Raises RendezvousTimeoutError after `timeout` seconds, RendezvousConnectionError if the members'
+    network does not connect them, and RendezvousError outside a group or without the rights to its
+    prefix.
+    """
+    if not os.environ.get(RENDEZVOUS):
+        raise RendezvousError(f"{RENDEZVOUS} is not set: this training job belongs to no group")
+    if len(_nodes(_resource_config())[1]) > 1:
+        raise RendezvousError("a member of an elastic group has one instance, and this has several")
+    name, role = os.environ.get(SITE) or _training_job(), os.environ.get(ROLE) or "member"
+    me = Peer(name, role, host or _own_address(), port, attempt())
+    until = time.monotonic() + timeout
+    meet = partial(_meet_all, me, step=step, minimum=minimum, last_call=last_call, until=until)
+    return _entered(meet if _local_number()[0] == 0 else partial(_told, until))
+
+
+class _Met(NamedTuple):
+    """What a meeting has come to."""
+
+    generation: _Generation
+    number: int
+    """Which of the members this one is."""
+    alone: bool = False
+    roster: _Roster | None = None
+    listener: socket.socket | None = None
+    """Of rank 0."""
+
+
+def _entered(meet: Callable[[int], _Met]) -> World:
+    """Meet until a generation has come together. `meet`: after the generation with a number."""
+    global _world
+    watch = _watch or _start()
+    watch.listen()
+    if _world is None:
+        atexit.register(_leave_world)
+        watch.add_callback(_end_world)
+        watch.alert = True  # From now on the world answers.
+    else:
+        _world.close()
+    after, unreached = 0 if _world is None else _world.generation, 0
+    while True:
+        met = meet(after)
+        made = _world = World(met.generation, met.number, watch)
+        if met.alone:
+            made.end()
+            return made
+        try:
+            made.connect(met.listener)
+        except OSError as error:
+            made.close()
+            after, unreached = made.generation, unreached + isinstance(error, _Unreachable)
+            if unreached == _TRIES:
+                raise RendezvousConnectionError(
+                    f"rank 0 cannot be reached at {error}. Training jobs reach each other only in "
+                    "a VPC: give every request the same VpcConfig, with a security group that "
+                    "admits itself"
+                ) from error
+            continue
+        if made.local_rank == 0 and _presence is not None:
+            _presence.waits = False
+            _presence.say(_IN, generation=made.generation)
+        if met.listener is not None and met.roster is not None:
+            look = partial(made.lead, met.roster)
+            threading.Thread(target=look, daemon=True, name="slotq-leader").start()
+        return made
+
+
+def _end_world() -> None:
+    """This member has been asked to suspend."""
+    if _world is not None:
+        _world.ask()
+
+
+def _leave_world() -> None:
+    """Tell the other members that this one goes."""
+    if _world is None:
+        return
+    if _presence is not None and _world.local_rank == 0:
+        _presence.say(_LEFT)
+    _world.close()
+
+
+def _meet_all(
+    me: Peer, after: int, *, step: int, minimum: int, last_call: float, until: float
+) -> _Met:
+    """Come to the meeting, for all processes of this member."""
+    entries = _Entries(os.environ[RENDEZVOUS])
+    presence = _present(entries, me)
+    roster = presence.roster = presence.roster or _Roster(entries, me)
+    listener = _listener("127.0.0.1" if me.host == "127.0.0.1" else "", 0)
+    ticket, control = secrets.token_hex(8), listener.getsockname()[1]
+    own = _Member(me, ticket, control, _local_number()[1], step)
+    presence.state = {"state": _READY, **own.document()}
+    started = os.environ.get(SIZE, "")
+    meeting = _Meeting(
+        roster, own, after=after, expected=int(started) if started.isdigit() else 1,
+        minimum=minimum, last_call=last_call,
+    )  # fmt: skip
+    try:
+        found = _attended(meeting, presence, until)
+    except RendezvousError:
+        presence.say(_AWAY)
+        listener.close()
+        raise
+    number = 0 if found is None else found.place(ticket) or 0
+    if found is None:
+        presence.say(_AWAY)
+        met = _Met(_Generation(after, (own,)), 0, alone=True)
+    else:
+        serving = None if number else listener
+        met = _Met(found, number, roster=roster, listener=serving)
+    if met.listener is None:
+        listener.close()
+    _tell_processes(met)
+    return met
+
+
+def _attended(meeting: _Meeting, presence: _Presence, until: float) -> _Generation | None:
+    """Wait at the meeting for a generation; None if this member is asked to suspend."""
+    trouble, announced = "", False
+    while True:
+        try:
+            if not announced:
+                presence.write()
+                announced = True
+            found = meeting.look()
+            trouble = ""
+        except RendezvousError:
+            raise
+        except Exception as error:
+            if _code(error) in _FOR_GOOD:
+                raise RendezvousError(_denied(error)) from error
+            found, trouble = None, f" ({error})"
+        if found is not None:
+            return found
+        if _watch is not None and _watch.found is not None:
+            return None
+        if time.monotonic() >= until:
+            raise RendezvousTimeoutError(
+                f"no world within the timeout: {meeting.waits_for}{trouble}. See what became of "
+                "the members: `slotq show` and `slotq why` with the group's name"
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+# One process of a member meets the other members. It tells the others of its machine by a file.
+
+_told_at = 0
+
+
+def _tell_processes(met: _Met) -> None:
+    if _local_number()[1] > 1:
+        document = {
+            **met.generation.document(), "serial": time.monotonic_ns(),
+            "number": met.number, "alone": met.alone,
+        }  # fmt: skip
+        _write_atomically(_run_dir() / "generation.json", json.dumps(document).encode())
+
+
+def _told(until: float, _after: int) -> _Met:
+    """What the first process of this member has found since the last time."""
+    global _told_at
+    while True:
+        document = _read_json(_run_dir() / "generation.json") or {}
+        if document.get("serial", 0) > _told_at:
+            _told_at = document["serial"]
+            return _Met(_generation(document), document["number"], document["alone"])
+        if time.monotonic() >= until:
+            raise RendezvousTimeoutError(
+                "the first process of this member has found no world: see its message"
+            )
+        time.sleep(_TICK)
+
+
+def _await_processes(place: str) -> None:
+    """Wait until all processes of this member have come here: the others may be saving."""
+    number, count = _local_number()
+    folder = _run_dir() / place
+    folder.mkdir(exist_ok=True)
+    (folder / str(number)).touch()
+    until = time.monotonic() + _GATHER_SECONDS
+    while len(list(folder.iterdir())) < count and time.monotonic() < until:
+        time.sleep(_TICK)
 
 
 # --- manager ---
@@ -1827,7 +2572,7 @@ class _Saves:
         if self.watch.rank == 0 and time.monotonic() >= self._due:
             self._due = time.monotonic() + self._pause
             with contextlib.suppress(OSError):
-                self.watch.group.ask("save")
+                self.watch.group.ask(_SAVE)
         return False
 
     def agreed(self) -> _State | None:

@@ -19,6 +19,7 @@ from tests.faults import (
     callback_mutants,
     chaos,
     crashes,
+    elastic_mutants,
     hours_mutants,
     interleavings,
     mutants,
@@ -54,6 +55,7 @@ MUTANTS = (
     *backfill_mutants.MUTANTS,
     *semi_preemptible_mutants.MUTANTS,
     *start_mutants.MUTANTS,
+    *elastic_mutants.MUTANTS,
     *warm_mutants.MUTANTS,
     *callback_mutants.MUTANTS,
 )

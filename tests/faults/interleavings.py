@@ -969,6 +969,22 @@ ALONE: tuple[Case, ...] = (
         most_actions=9,
     ),
     Case(
+        "a_member_joins_while_its_elastic_gang_shrinks",
+        begun(
+            lambda w: w.submit("x"),
+            lambda w: w.submit_group(
+                "gang", "a", "b", "c", min_members=1, same_pool=True, elastic=True
+            ),
+            seconds=10,
+        ),
+        (later(30, an_event("x", "Completed")), a_submit("high", priority=5), A_PASS),
+        {**ends(x=C, a=C, b=C, high=C), "c": ENDED},
+        pools=(pool("p", 3),),
+        work={"x": Work(runtime=35_000)},
+        leases=False,
+        bound=1,
+    ),
+    Case(
         "a_member_joins_while_its_gang_is_evicted",
         begun(
             lambda w: w.submit("x", instance_type=TYPES["q"]),

@@ -182,7 +182,7 @@ def submit_for_task(at: float, job: str, number: int = 1, **fields: Any) -> Step
         world.submit_body({**request(job, **fields), "slotq:callback": {"task_token": token}})
 
     verb = "submit" if number == 1 else ""
-    return Step(at, f"submit {job} for {token}", act, verb, job)
+    return Step(at, f"submit {job}", act, verb, job)
 
 
 def stop_execution(at: float, token: str) -> Step:
@@ -417,7 +417,9 @@ def all_have_heard(job: str) -> Callable[[World], str]:
         if deaf:
             return f"{deaf[0]} has heard of no end"
         newest = waiting[-1] if waiting else ""
-        if tasks.ends.get(newest) == SUPERSEDED:
+        # A later one may have got no answer, and have been kept all the same.
+        later = [token for token, end in tasks.ends.items() if token > newest and end != SUPERSEDED]
+        if tasks.ends.get(newest) == SUPERSEDED and not later:
             return f"{newest} is the newest, and has heard that another one is"
         return f"{job} has ended, and is still kept for somebody" if tasks.kept() else ""
 

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.backfill import Backfill
 from slotq_core.policy.state.quotas import in_quota
 from slotq_core.policy.state.quotas.accounts import Accounts
 from tests.faults.hours_mutants import world
@@ -101,6 +102,11 @@ MUTANTS = tuple(
             "it passes drains",
             "it_passes_no_drain_that_it_might_outlast",
             _all_as_preemptible("always_evictable"),
+        ),
+        (
+            "it may take the quota of who is drained for",
+            "it_takes_no_quota_from_who_is_drained_for",
+            lambda: patch.object(Backfill, "_might_take_quota", lambda *_: False),
         ),
         (
             "it keeps out of no reservation",

@@ -422,6 +422,18 @@ STORIES: tuple[Scenario, ...] = (
         or_else={"a": frozenset({S.CANCELLED})},
     ),
     Scenario(
+        "an_elastic_gang_breathes",
+        (
+            submit_group(1, "gang", "a", "b", "c", min_members=2, same_pool=True, elastic=True),
+            submit(60, "high", priority=5),
+            submit(300, "higher", priority=6, slots=2),
+        ),
+        done("high", "higher", "a"),
+        pools=(pool(slots=3),),
+        work={**dict.fromkeys("abc", Work(runtime=900_000, stop=5_000)), "high": minutes(1)},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
         "a_federated_job_ends_with_its_server",
         (
             submit_group(1, "fed", "s@q", "a", "b", "c", ends_with="s", min_members=3),

@@ -1,5 +1,5 @@
-"""A gang starts whole, is evicted whole and ends whole with its server, over however many
-transactions.
+"""A gang starts whole, is evicted whole (an elastic one down to its core) and ends whole with its
+server, over however many transactions.
 
 Judged after each write: a decision is over when it has left no record of itself. From the outside,
 too: no training job is created while the record is there.
@@ -67,7 +67,7 @@ class WholeGangs:
         if started and not there.enough(job.name for job in members if job.attempt):
             yield f"{sorted(started)} of {group.name} have slots, which are not enough"
         running = [job.name for job in members if job.attempt and not job.attempt.stop]
-        if stopped and running:
+        if stopped and running and not (group.elastic and there.enough(running)):
             yield f"{sorted(stopped)} of {group.name} are stopped, {running} are not"
 
 
@@ -82,5 +82,6 @@ def _with_ends(group: Group, ended: Mapping[str, JobState]) -> Group:
         members=group.members,
         min_members=group.min_members,
         mandatory=group.mandatory,
+        elastic=group.elastic,
         ended=ended,
     )

@@ -81,6 +81,13 @@ def full(account: Account) -> None:
         ({"gang": {"min_members": 1.0}}, "gang.min_members", "integer"),
         ({"gang": {"min_members": 10**9}}, "gang.min_members", "200"),
         ({"gang": {"same_pool": "yes"}}, "gang.same_pool", "boolean"),
+        ({"gang": {"elastic": "yes"}}, "gang.elastic", "boolean"),
+        ({"gang": {"elastic": True}}, "gang.min_members", "says how many jobs must run at once"),
+        (
+            {"gang": {"elastic": True, "min_members": 1, "ends_with": "a"}},
+            "gang.ends_with",
+            "a gang that ends with one of its jobs is not elastic",
+        ),
         ({"gang": {"mandatory": "a"}}, "gang.mandatory", "list"),
         ({"gang": {"mandatory": [3]}}, "gang.mandatory.0", "string"),
         ({"gang": {"leader": "a"}}, "gang.leader", "not permitted"),
@@ -160,6 +167,15 @@ def test_each_rule_has_its_own_message(account: Account, body, field, words):
             "members.1.ResourceConfig.InstanceType",
             "members.1: no pool has instance type 'ml.odd'",
         ),
+        (
+            [
+                member("a"),
+                member("b", Tags=[*MEMBER["Tags"], {"Key": "slotq:class", "Value": "interactive"}]),
+            ],
+            {"min_members": 1, "elastic": True},
+            "members.1.Tags",
+            "members.1: a job of an elastic gang is training, not interactive",
+        ),
     ],
 )
 def test_a_gang_that_could_never_start_is_refused(account: Account, members, gang, field, words):
@@ -206,6 +222,23 @@ def test_the_rules_are_kept_and_read_again(account: Account):
     assert (status, told["code"]) == (409, "name_taken")
     status, told = submit(account, *map(member, "abc"), gang=None, max_parallel=1)
     assert (status, told["code"]) == (409, "name_taken")
+
+
+def test_an_elastic_gang_says_what_waits_to_join(account: Account):
+    urgent = [{"Key": "priority", "Value": "9"}, {"Key": "slotq:pools", "Value": "main"}]
+    account.call(add_job(TrainingJobName="busy", Tags=urgent))
+    account.settle()
+    asking = [member(name, pools="main,other") for name in "abc"]
+    submit(account, *asking, gang={"min_members": 1, "elastic": True})
+    account.settle()
+    told = shown(account)[1]
+    assert (told["gang"]["elastic"], told["gang"]["same_pool"]) == (True, True)
+    assert told["states"] == {"running": 1, "pending": 2}
+    assert [job["pool"] for job in told["jobs"]] == ["main", None, None]
+    assert told["reason"]["code"] == "not_yet_in"
+    assert told["reason"]["text"].startswith(
+        "not yet in: gang ring runs with 1 of its 3 jobs; this one joins when there is room"
+    )
 
 
 def test_a_gang_that_waits_says_why_with_its_numbers(account: Account):

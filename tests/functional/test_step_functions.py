@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.credentials import Credentials
 
 from tests.e2e.pages.blocks import blocks
 from tests.e2e.waiting import until
+from tests.functional import state_machines
 from tests.functional.state_machines import (
     SESSION,
     StepFunctions,
@@ -150,6 +152,16 @@ def test_a_queue_that_cannot_be_reached_is_asked_again(states, monkeypatch):
     (retried,) = json.loads(definition("private"))["States"]["Train"]["Retry"]
     assert submit.QueueUnavailable.__name__ in retried["ErrorEquals"]
     assert submit.QueueRefused.__name__ not in retried["ErrorEquals"]
+
+
+def test_a_request_that_the_role_has_not_signed_never_reaches_the_queue(states, door, monkeypatch):
+    keys = state_machines._KEYS
+    monkeypatch.setattr(
+        state_machines, "_KEYS", Credentials(keys.access_key, "another", keys.token)
+    )
+    execution = states.start(definition("training"), **GIVEN)
+    assert ended(states, execution)["error"] == "ApiGateway.403"
+    assert door.bodies == []
 
 
 def test_silence_of_the_queue_submits_the_same_job_again(states, door):

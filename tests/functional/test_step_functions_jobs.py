@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from slotq.local.endpoint import ACCOUNT
 from tests.e2e.pages.blocks import blocks
 from tests.e2e.waiting import until
 from tests.functional.account import HOUR, Account, sample
@@ -75,6 +76,16 @@ class World:
         event["detail"].pop("Tags", None)
         self.account.send(event)
         self.account.settle()
+
+
+def share(world: World, role: str) -> None:
+    """Share the queue between projects, of which a role is a member of the first."""
+    event = sample("apply-configuration")
+    event["queryStringParameters"] = event["multiValueQueryStringParameters"] = None
+    document = json.loads(event["body"])
+    document["configuration"]["projects"][0]["members"] = [f"arn:aws:iam::{ACCOUNT}:role/{role}"]
+    status, said = world.account.call({**event, "body": json.dumps(document)})
+    assert status == 200, said
 
 
 @pytest.fixture
@@ -193,6 +204,26 @@ def test_a_queue_that_was_silent_goes_on_with_the_same_job(world):
     until(has_ended, "it does not hear of the end")
     assert world.states.end(execution)["job"] == name
     assert {*world.submitted} == {name}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_in_a_shared_queue_the_role_is_a_member_of_its_project(machine, world):
+    share(world, "Submitter")
+    world.lost = [504]
+    execution, name = world.start(definition(machine))
+    world.runs(2)
+    world.account.completes(name)
+    world.tick()
+    end = ended(world.states, execution)
+    assert (end["job"], end["project"]) == (name, "vision")
+
+
+def test_in_a_shared_queue_another_role_is_refused(world):
+    share(world, "Research")
+    execution = world.states.start(definition("training"), **GIVEN)
+    end = ended(world.states, execution)
+    assert end["error"] == "ApiGateway.403"
+    assert "project" in json.loads(end["cause"])["message"]
 
 
 def test_a_queue_that_answers_no_tasks_says_so(world, monkeypatch):

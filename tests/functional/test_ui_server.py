@@ -445,9 +445,34 @@ def test_a_confirmation_says_who_would_be_evicted(browser: Browser, queue: Queue
     assert not queue.calls, "and nothing is changed"
 
 
+def test_settings_and_slots_for_a_time_are_asked(browser: Browser, queue: Queue) -> None:
+    status, answer = asked_what_if(browser, {"more": {"p5": "2:1w"}})
+    assert status == 200
+    assert {row["job"] for row in answer["now"] if row["after"]["what"] == "starts"}
+    status, answer = asked_what_if(browser, {"settings": {"pools.p5.reserve_after": "1h"}})
+    assert status == 200
+    assert "+reserve_after: 3600" in answer["diff"]
+    status, answer = asked_what_if(browser, {"settings": {"pools.p5.reserve_after": ""}})
+    assert (status, answer["diff"]) == (200, "")
+    assert not queue.calls
+
+
+def test_slots_for_a_time_are_not_put_into_force(browser: Browser, queue: Queue) -> None:
+    sent = json.dumps({"more": {"p5": "2:1w"}, "revision": 7}).encode()
+    headers = {**browser.key, "Content-Type": "application/json"}
+    status, _, content = browser("POST", "/own/whatif/apply", headers, sent)
+    assert status == 400
+    assert "only asked" in json.loads(content)["message"]
+    assert not queue.calls
+
+
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
+        ({"more": {"p5": "2"}}, 400, "p5=2: give slots and for how long, such as 2:1w"),
+        ({"more": {"p6": "2:1w"}}, 404, "there is no pool 'p6'"),
+        ({"settings": {"fair_shar.half_life": "7d"}}, 400, "no section 'fair_shar'"),
+        ({"settings": {"fair_share.half_life": "*x"}}, 400, "give a value as in the configuration"),
         ({"cancels": ["nobody"]}, 404, "there is no job 'nobody'"),
         ({"holds": ["vit"]}, 409, "only a waiting job can be held"),
         ({"capacity": {}}, 400, "Extra inputs"),

@@ -12,7 +12,7 @@ import yaml
 
 from slotq_core.adapters.submitters import QueueSubmitters
 from slotq_core.api.pipeline_steps import MOST_TRIES
-from tests.cloudformation import ACCOUNT, REGION, _Loader, template
+from tests.cloudformation import ACCOUNT, REGION, Loader, template
 from tests.functional.pipelines_double import QUEUE_ARN, QUEUE_NAME, ROLE_ARN, SUBMITTER
 from tests.iam.evaluator import Verdict, call, judge
 
@@ -45,7 +45,7 @@ def worked_out(node: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def resources() -> dict[str, Any]:
-    loaded = yaml.load(PAGE.read_text(), _Loader)
+    loaded = yaml.load(PAGE.read_text(), Loader)
     return {name: worked_out(it["Properties"]) for name, it in loaded["Resources"].items()}
 
 
@@ -96,5 +96,5 @@ def test_the_mapping_is_as_the_function_needs_it(resources):
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
     assert queue["VisibilityTimeout"] * MOST_TRIES < queue["MessageRetentionPeriod"]
-    loaded = yaml.load(PAGE.read_text(), _Loader)["Resources"]["MessagesToSlotQ"]
+    loaded = yaml.load(PAGE.read_text(), Loader)["Resources"]["MessagesToSlotQ"]
     assert set(loaded["DependsOn"]) == {"OnlyTheRoleSends", "Submitter"}

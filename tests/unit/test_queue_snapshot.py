@@ -212,7 +212,7 @@ def test_every_field_of_a_job_is_told_or_needs_not_be():
     assert same == {*NOT_TOLD, "workload"}, "a new field: tell it, and give it a value here"
     group = Group(
         name="grid", members=("own", "x"), min_members=1, mandatory=("x",), same_pool=True,
-        ends_with="own", sites={"own": "leader"}, heartbeat=60_000, max_parallel=4,
+        elastic=True, ends_with="own", sites={"own": "leader"}, heartbeat=60_000, max_parallel=4,
         ended={"x": JobState.COMPLETED},
     )  # fmt: skip
     blank = Group(name="", members=())

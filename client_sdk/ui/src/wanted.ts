@@ -7,13 +7,15 @@ export interface Kind {
   option: string;
   /** What people choose it by. */
   label: string;
-  of: "pool" | "project" | "job" | "new";
+  of: "pool" | "project" | "job" | "new" | "setting";
   /** What the value is; nothing where the name says all. */
   value?: string;
 }
 
 export const KINDS: Kind[] = [
   { option: "pool", label: "a pool's size", of: "pool", value: "Slots" },
+  { option: "more", label: "more slots for a time", of: "pool", value: "Slots and for how long, such as 2:1w" },
+  { option: "set", label: "a setting", of: "setting", value: "Value, as in the configuration" },
   { option: "quota", label: "a project's quota", of: "project", value: "Slots" },
   { option: "priority", label: "a job's priority", of: "job", value: "Priority" },
   { option: "move", label: "a job's pools", of: "job", value: "Pools, separated by commas" },
@@ -55,6 +57,8 @@ export function changeOf(wanted: Wanted[], hours: number): Change {
     Object.fromEntries(changes(option).map((change) => [change.name, read(change)]));
   return {
     pools: values("pool", (change) => whole(change.value, `pool ${change.name}`)),
+    more: values("more", (change) => change.value.trim()),
+    settings: values("set", (change) => change.value.trim()),
     quotas: values("quota", (change) => change.value.trim()),
     priorities: values("priority", (change) => change.value.trim()),
     moves: values("move", (change) => change.value.split(",").map((pool) => pool.trim())),
@@ -87,6 +91,12 @@ export function said({ option, name, value }: Wanted): string {
   switch (option) {
     case "pool":
       return `Pool ${name} has ${value} slots`;
+    case "more": {
+      const [slots, lasts] = value.split(":");
+      return `Pool ${name} has ${slots} more slots for ${lasts}`;
+    }
+    case "set":
+      return value ? `${name} is ${value}` : `${name} has its default`;
     case "quota":
       return `Project ${name} has a quota of ${value}`;
     case "priority":

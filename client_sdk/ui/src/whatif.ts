@@ -13,6 +13,8 @@ export interface Added {
 /** Changes at one moment. Each as the option of `slotq whatif` of that name. */
 export interface Change {
   pools?: Record<string, number>;
+  more?: Record<string, string>;
+  settings?: Record<string, string>;
   quotas?: Record<string, string>;
   priorities?: Record<string, string>;
   moves?: Record<string, string[]>;

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
 import { changeOf, said, wantedOf, withWanted } from "../src/wanted";
 
-const ADDRESS = "pool=p5%3D4&quota=vision%3D%7Bp5%3A+2%7D&priority=whisper%3D9&hold=resnet&add=p5%3D2%2C7&hours=24";
+const ADDRESS = "pool=p5%3D4&more=p5%3D2%3A1w&set=pools.p5.min_runtime%3D5m&quota=vision%3D%7Bp5%3A+2%7D&priority=whisper%3D9&hold=resnet&add=p5%3D2%2C7&hours=24";
 
 test("the address has the options of slotq whatif", () => {
   const wanted = wantedOf(new URLSearchParams(ADDRESS));
   expect(changeOf(wanted, 24)).toEqual({
     pools: { p5: 4 },
+    more: { p5: "2:1w" },
+    settings: { "pools.p5.min_runtime": "5m" },
     quotas: { vision: "{p5: 2}" },
     priorities: { whisper: "9" },
     moves: {},
@@ -18,6 +20,8 @@ test("the address has the options of slotq whatif", () => {
   });
   expect(wanted.map(said)).toEqual([
     "Pool p5 has 4 slots",
+    "Pool p5 has 2 more slots for 1w",
+    "pools.p5.min_runtime is 5m",
     "Project vision has a quota of {p5: 2}",
     "whisper has priority 9",
     "resnet is held",

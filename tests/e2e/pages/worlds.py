@@ -247,6 +247,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "└── group grid": "tests/unit/client/test_graph.py draws such a graph",
     },
     "docs/deploy.md": {"": AWS},
+    "docs/elastic-scripts.md": {
+        "slotq.world(": "tests/functional/training/test_worlds.py runs it as several processes",
+    },
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
     "docs/federated.md": {"  meta.json\n": "a picture of the folder"},
@@ -298,7 +301,8 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/permissions.md": {"": POLICY},
     "docs/regions.md": {"SLOTQ_REGION": AWS},
     "docs/release.md": {
-        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines"
+        "slotq deploy": f"{AWS}; tests/unit/client/test_cli_deploy.py runs such lines",
+        "module": "tests/built/test_release.py reads the module",
     },
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"

@@ -224,6 +224,14 @@ CASES = [
      "groups[0].mandatory[0]", "'x' is not a member; the members are j"),
     (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
      "groups[0].min_members", "1 members, fewer than 2"),
+    (POOL + "groups: [{name: g, elastic: true}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].min_members", "an elastic gang says how many jobs must run at once"),
+    (POOL + "groups: [{name: g, elastic: true, min_members: 1, ends_with: j}]\n"
+     "jobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].ends_with", "a gang that ends with one of its jobs is not elastic"),
+    (POOL + "groups: [{name: g, elastic: true, min_members: 1}]\n"
+     "jobs: [{name: j, submit_at: 0, group: g, class: interactive}]", 2,
+     "groups[0].elastic", "'j': a job of an elastic gang is training, not interactive"),
     (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
     (POOL + "projects: [{name: a}, {name: b}]\ngroups: [{name: g}]\njobs:\n"
      "- {name: j, submit_at: 0, group: g, project: a}\n"
@@ -247,6 +255,8 @@ CASES = [
     (POOL + "fair_share: {}\njobs: [{name: j, submit_at: 0}]", 1, "", "until is needed"),
     (POOL + "groups: [{name: s, max_parallel: 0}]", 2, "groups[0].max_parallel", "from 1"),
     (POOL + "groups: [{name: s, max_parallel: 2, min_members: 1}]", 2, "groups[0].min_members",
+     "this key is for gangs"),
+    (POOL + "groups: [{name: s, max_parallel: 2, elastic: true}]", 2, "groups[0].elastic",
      "this key is for gangs"),
     (POOL + "jobs: [{name: j, submit_at: 0, after: [k]}]", 2, "jobs[0].after[0]",
      "there is no job 'k'; these exist: j"),

@@ -37,9 +37,16 @@ class Gang:
     """The jobs gathered so far, and the rules. The rules may be changed until the block ends."""
 
     def __init__(
-        self, name: str, *, min_members: int | None, mandatory: Iterable[str], same_pool: bool
+        self,
+        name: str,
+        *,
+        min_members: int | None,
+        mandatory: Iterable[str],
+        same_pool: bool,
+        elastic: bool = False,
     ) -> None:
         self.name, self.min_members, self.same_pool = name, min_members, same_pool
+        self.elastic = elastic
         self.mandatory = [mandatory] if isinstance(mandatory, str) else [*mandatory]
         """Names of jobs. The SDKs choose names with each submission: add them inside the block."""
         self.requests: dict[str, Mapping[str, Any]] = {}
@@ -120,16 +127,24 @@ def gang(
     min_members: int | None = None,
     mandatory: Iterable[str] = (),
     same_pool: bool = False,
+    elastic: bool = False,
 ) -> Iterator[Gang]:
     """Submit the training jobs of this block as one gang when it ends: all start together, or
-    `min_members` of them with all `mandatory` ones, in one pool with `same_pool`.
+    `min_members` of them with all `mandatory` ones, in one pool with `same_pool`. With
+    `elastic`, members beyond `min_members` are evicted one by one and join again.
 
     Use `fit(wait=False)` inside the block. Raises InvalidRequest where the block has submitted
     nothing, and what `queue.groups.submit_gang` raises.
     """
     if _now.get() is not None:
         raise InvalidRequest("a gang is gathered already: end its block before the next one")
-    made = Gang(name, min_members=min_members, mandatory=mandatory, same_pool=same_pool)
+    made = Gang(
+        name,
+        min_members=min_members,
+        mandatory=mandatory,
+        same_pool=same_pool,
+        elastic=elastic,
+    )
     token, block = _now.set(made), BLOCKS.set((made, *BLOCKS.get()))
     try:
         yield made

@@ -67,6 +67,7 @@ class GroupCalls(SubmissionCalls):
         min_members: int | None = None,
         mandatory: Iterable[str] = (),
         same_pool: bool = False,
+        elastic: bool = False,
         ends_with: str | None = None,
         sites: Mapping[str, str] | None = None,
         heartbeat_seconds: int | None = None,
@@ -74,7 +75,8 @@ class GroupCalls(SubmissionCalls):
     ) -> GroupView:
         """Put jobs into the queue that start together or not at all: all of them, or `min_members`
         with all that are `mandatory` (names); with `same_pool` in one pool. The others join while
-        the gang runs, as room comes.
+        the gang runs, as room comes. With `elastic`, members beyond `min_members` are evicted one
+        by one and join again; all then run in one pool.
 
         `ends_with`: the member, by name, whose end ends the gang; it also ends when too few of the
         others can still complete. `sites`: the members' names for each other, by job name.
@@ -87,6 +89,7 @@ class GroupCalls(SubmissionCalls):
             min_members=min_members,
             mandatory=mandatory,
             same_pool=same_pool,
+            elastic=elastic,
             ends_with=ends_with,
             sites=sites,
             heartbeat_seconds=heartbeat_seconds,
@@ -131,6 +134,7 @@ class GroupCalls(SubmissionCalls):
             min_members=found.gang.min_members,
             mandatory=[renamed[member] for member in found.gang.mandatory],
             same_pool=found.gang.same_pool,
+            elastic=found.gang.elastic,
             ends_with=renamed.get(found.gang.ends_with or ""),
             sites={renamed[member]: site for member, site in found.gang.sites.items()},
             heartbeat_seconds=found.gang.heartbeat_seconds,

@@ -94,6 +94,7 @@ def rules(gang: GangView, members: int) -> str:
     if gang.mandatory and not all_of_it:
         words.append(f"{' and '.join(gang.mandatory)} among them")
     words += ["in one pool"] if gang.same_pool else []
+    words += ["elastic"] if gang.elastic else []
     words += [f"ends with {gang.ends_with}"] if gang.ends_with else []
     return ", ".join(words)
 

@@ -104,9 +104,16 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         min_members: int | None = None,
         mandatory: Iterable[str] = (),
         same_pool: bool = False,
+        elastic: bool = False,
     ) -> AbstractContextManager[Gang]:
         """Submit the training jobs of a block together when it ends (`slotq.gang`)."""
-        return gang(name, min_members=min_members, mandatory=mandatory, same_pool=same_pool)
+        return gang(
+            name,
+            min_members=min_members,
+            mandatory=mandatory,
+            same_pool=same_pool,
+            elastic=elastic,
+        )
 
     def _intercept_create_request(
         self, request: dict[str, Any], create: Any, func_name: str | None = None

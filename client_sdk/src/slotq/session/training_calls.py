@@ -192,6 +192,7 @@ class TrainingCalls:
             min_members=gang.min_members,
             mandatory=gang.mandatory,
             same_pool=gang.same_pool,
+            elastic=gang.elastic,
         )
         for job in group.jobs:
             self._said_of(job, f"in the queue, in gang {gang.name}")

@@ -21,6 +21,7 @@ from slotq.errors import InvalidRequest, Outdated, SlotQError
 from slotq.queue_calls import ServiceCalls
 from slotq.simulate.whatif import (
     ForecastInput,
+    MoreSlots,
     NewJob,
     WhatIfChange,
     WhatIfView,
@@ -62,6 +63,10 @@ class WhatIfBody(BaseModel):
     """Slots, by pool."""
     quotas: dict[str, Annotated[str, Field(max_length=1_000)]] = Field(default={}, max_length=100)
     """Slots, or a mapping such as `{p5: 2}`, by project."""
+    more: dict[str, Annotated[str, Field(max_length=100)]] = Field(default={}, max_length=100)
+    """Slots in addition and for how long, such as `2:1w`, by pool."""
+    settings: dict[str, Annotated[str, Field(max_length=1_000)]] = Field(default={}, max_length=100)
+    """Values as the configuration has them, by the setting's path; empty: its default."""
     priorities: dict[str, str] = Field(default={}, max_length=MOST_JOBS)
     """Numbers or classes, by job."""
     moves: dict[str, list[str]] = Field(default={}, max_length=MOST_JOBS)
@@ -103,6 +108,8 @@ class WhatIf:
         Raises SlotQError if no step was done."""
         if asked.adds:
             raise InvalidRequest("a job without a request cannot be submitted: use Submit")
+        if asked.more:
+            raise InvalidRequest("slots for a time are only asked: buy them, then change the pool")
         queue, change = ForecastInput.of(self._queue.service.scenario()), self._change(asked)
         if queue.revision != asked.revision:
             raise Outdated(
@@ -124,7 +131,15 @@ class WhatIf:
     def _change(self, asked: WhatIfBody) -> WhatIfChange:
         return WhatIfChange(
             pools=asked.pools,
-            quotas={name: _quota(name, text) for name, text in asked.quotas.items()},
+            more={name: MoreSlots.read(name, text) for name, text in asked.more.items()},
+            quotas={
+                name: _value(name, text, "slots, or a mapping such as {p5: 3}")
+                for name, text in asked.quotas.items()
+            },
+            settings={
+                path: _value(path, text, "a value as in the configuration")
+                for path, text in asked.settings.items()
+            },
             priorities={name: priority_of(text) for name, text in asked.priorities.items()},
             moves={name: tuple(pools) for name, pools in asked.moves.items()},
             cancels=tuple(asked.cancels),
@@ -207,14 +222,14 @@ def priority_of(text: str) -> int | str:
     return int(priority)
 
 
-def _quota(name: str, text: str) -> object:
+def _value(name: str, text: str, what: str) -> object:
     """Raises InvalidRequest. Anchors are refused: a few could make a very large document."""
     try:
         if not {"&", "*"}.intersection(text):
             return yaml.safe_load(text)
     except NOT_YAML:
         pass
-    raise InvalidRequest(f"{name}={text}: give slots, or a mapping such as {{p5: 3}}")
+    raise InvalidRequest(f"{name}={text}: give {what}")
 
 
 HOURS = 24

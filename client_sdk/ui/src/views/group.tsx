@@ -63,6 +63,7 @@ function Facts({ group }: { group: Group }) {
     ["Must be among them", (gang?.mandatory ?? []).join(", ")],
     ["Missing", (gang?.missing ?? []).join(", ")],
     ["All in one pool", gang?.same_pool ? "yes" : ""],
+    ["Elastic", gang?.elastic ? "yes" : ""],
     ["Ends with", gang?.ends_with ?? ""],
     ["May be silent for", gang?.heartbeat_seconds ? lasting(gang.heartbeat_seconds) : ""],
     ["Result", group.result ?? ""],

@@ -121,6 +121,7 @@ function Adding({ add }: { add: (wanted: Wanted) => void }) {
     new: pools.value?.pools.map((pool) => pool.name),
     project: projects.value?.projects.map((project) => project.name),
     job: undefined,
+    setting: undefined,
   }[kind.of];
   const chosen = names ? (names.includes(name) ? name : (names[0] ?? "")) : name.trim();
   return (
@@ -154,14 +155,14 @@ function Adding({ add }: { add: (wanted: Wanted) => void }) {
         </label>
       ) : (
         <label>
-          Job
+          {kind.of === "setting" ? "Setting, such as fair_share.half_life" : "Job"}
           <input required value={name} onInput={(event) => setName(event.currentTarget.value)} />
         </label>
       )}
       {kind.value && (
         <label>
           {kind.value}
-          <input required value={value} onInput={(event) => setValue(event.currentTarget.value)} />
+          <input required={kind.of !== "setting"} value={value} onInput={(event) => setValue(event.currentTarget.value)} />
         </label>
       )}
       <button type="submit" disabled={!chosen}>
@@ -258,9 +259,10 @@ function PutIntoForce({
   me: Me | undefined;
   done: () => void;
 }) {
-  const operates = wanted.some((change) => change.option === "pool" || change.option === "quota");
+  const operates = wanted.some(({ option }) => ["pool", "quota", "set"].includes(option));
   const inThought = wanted.some((change) => change.option === "add");
-  const offered = !inThought && (!operates || mayOperate(me));
+  const toBuy = wanted.some((change) => change.option === "more");
+  const offered = !inThought && !toBuy && (!operates || mayOperate(me));
   const question: Question = {
     name: "Apply",
     title: "Apply the change",
@@ -274,7 +276,8 @@ function PutIntoForce({
     <section aria-labelledby="force">
       <h2 id="force">Put it into force</h2>
       {inThought && <p>A job in thought has no request yet: submit it under Submit.</p>}
-      {!inThought && !offered && <p>Pools and quotas are changed by operators: hand them the diff.</p>}
+      {toBuy && <p>Slots for a time are only asked: buy them, then change the pool.</p>}
+      {!inThought && !toBuy && !offered && <p>The configuration is changed by operators: hand them the diff.</p>}
       {offered && <Deeds of={[question]} done={done} />}
       {answer.diff && (
         <details open={!offered}>

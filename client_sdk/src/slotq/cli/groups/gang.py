@@ -34,6 +34,11 @@ _FORMS = (
     help="A job without which the gang does not start; may be given several times.",
 )
 @click.option("--same-pool", is_flag=True, help="All jobs run in one pool.")
+@click.option(
+    "--elastic",
+    is_flag=True,
+    help="Jobs beyond --min-members are evicted one by one and join again. All run in one pool.",
+)
 @json_option
 @click.pass_obj
 def gang(
@@ -44,12 +49,13 @@ def gang(
     min_members: int | None,
     mandatory: tuple[str, ...],
     same_pool: bool,
+    elastic: bool,
 ) -> None:
     """Put jobs into the queue that start together, or not at all.
 
     FILE (JSON or YAML; - for stdin) has a name, as members a list of CreateTrainingJob requests,
-    and where not all must start the rules as gang: min_members, mandatory, same_pool. Options
-    replace the file's rules.
+    and where not all must start the rules as gang: min_members, mandatory, same_pool, elastic.
+    Options replace the file's rules.
     """
     said = read_object(file, "a gang")
     _check(said, name_of(file))
@@ -57,6 +63,7 @@ def gang(
         "min_members": min_members,
         "mandatory": mandatory or None,
         "same_pool": same_pool or None,
+        "elastic": elastic or None,
     }
     rules = {
         **(said.get("gang") or {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import click
 
@@ -13,23 +13,18 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
 from slotq.cli.whatif.wanted import (
+    ChangeOptions,
     WantedChange,
-    gpus,
+    change_of,
     milliseconds,
-    more,
-    moves,
-    priorities,
-    quotas,
-    settings,
-    sizes,
     with_new_jobs,
-    with_nodes,
 )
 from slotq.cli.words import Amount, Pair
 from slotq.errors import SlotQError
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
+    from slotq.cost.instance_prices import InstancePrices
     from slotq.simulate.whatif import ForecastInput
     from slotq.simulate.whatif.forecast import Runtimes
 
@@ -143,17 +138,6 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
 def whatif(
     app: App,
     *,
-    pools: tuple[tuple[str, str], ...],
-    more_: tuple[tuple[str, str], ...],
-    quotas_: tuple[tuple[str, str], ...],
-    settings_: tuple[tuple[str, str], ...],
-    priorities_: tuple[tuple[str, str], ...],
-    moves_: tuple[tuple[str, str], ...],
-    nodes_: tuple[str, ...],
-    gpus_: tuple[tuple[str, str], ...],
-    cancel: tuple[str, ...],
-    hold: tuple[str, ...],
-    release: tuple[str, ...],
     files: tuple[TextIO, ...],
     added: tuple[str, ...],
     runtimes: tuple[str, ...],
@@ -162,6 +146,7 @@ def whatif(
     diff: bool,
     applies: bool,
     yes: bool,
+    **changes: Unpack[ChangeOptions],
 ) -> None:
     """Show what a change would do: what starts, waits and is evicted.
 
@@ -170,22 +155,9 @@ def whatif(
     docs/whatif.md says what it assumes.
     """
     from slotq.cost.instance_prices import prices_of
-    from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
+    from slotq.simulate.whatif import ForecastInput, changed
 
-    client, assumed = app.client(), _runtimes(runtimes)
-    change = WhatIfChange(
-        pools=sizes(pools),
-        more=more(more_),
-        quotas=quotas(quotas_),
-        settings=settings(settings_),
-        priorities=priorities(priorities_),
-        moves=moves(moves_),
-        nodes=with_nodes(nodes_),
-        gpus=gpus(gpus_),
-        cancels=cancel,
-        holds=hold,
-        releases=release,
-    )
+    client, assumed, change = app.client(), _runtimes(runtimes), change_of(changes)
     queue = ForecastInput.of(client.service.scenario())
     there = [pool.name for pool in queue.settings.pools]
     wanted = with_new_jobs(client, change, files, added, pools=there)
@@ -194,15 +166,8 @@ def whatif(
     if diff:
         _show_diff(app, queue, after)
     else:
-        answer = compared(
-            forecast(queue, hours=hours, runtimes=assumed),
-            forecast(after, hours=hours, runtimes=assumed),
-            touched=wanted.touched(queue),
-            prices=prices_of(client.config, prices),
-        )
-        from slotq.cli.whatif.tables import answer_tables
-
-        app.answer(answer, answer_tables(answer, changes=not wanted.is_nothing))
+        given = prices_of(client.config, prices)
+        _show_answer(app, wanted, queue, after, hours=hours, assumed=assumed, prices=given)
     if applies:
         _apply(app, client, wanted, queue, after, sure=yes)
 
@@ -223,6 +188,28 @@ def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
         raise click.UsageError(
             "--apply: --gpus is part of a job's request: cancel the job and submit it again"
         )
+
+
+def _show_answer(
+    app: App,
+    wanted: WantedChange,
+    queue: ForecastInput,
+    after: ForecastInput,
+    *,
+    hours: float,
+    assumed: Runtimes,
+    prices: InstancePrices,
+) -> None:
+    from slotq.cli.whatif.tables import answer_tables
+    from slotq.simulate.whatif import compared, forecast
+
+    answer = compared(
+        forecast(queue, hours=hours, runtimes=assumed),
+        forecast(after, hours=hours, runtimes=assumed),
+        touched=wanted.touched(queue),
+        prices=prices,
+    )
+    app.answer(answer, answer_tables(answer, changes=not wanted.is_nothing))
 
 
 def _show_diff(app: App, queue: ForecastInput, after: ForecastInput) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypedDict
 
 import click
 
 from slotq.cli.verbs.request_file import read_object
 from slotq.cli.words import PRIORITY, Seconds
+from slotq.errors import InvalidRequest
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq_core.gpu_amounts import read_gpus
 from slotq_core.model.jobs import Preemptible, Workload
@@ -29,51 +30,83 @@ def milliseconds(text: str) -> int:
     return round(Seconds(most=_LONGEST).convert(text, None, None) * 1000)
 
 
-def sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
+def _sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
     """`p5=4`: pools with their slots."""
     return {name: _slots(name, text) for name, text in pairs}
 
 
-def more(pairs: Sequence[tuple[str, str]]) -> dict[str, MoreSlots]:
+def _more(pairs: Sequence[tuple[str, str]]) -> dict[str, MoreSlots]:
     """`p5=2:1w`: pools with the slots that they have in addition, and for how long."""
     from slotq.simulate.whatif import MoreSlots
 
-    found = {}
-    for name, text in pairs:
-        slots, colon, lasts = text.partition(":")
-        if not colon or not (milliseconds(lasts) and _slots(name, slots)):
-            raise click.UsageError(f"{name}={text}: give slots and for how long, such as 2:1w")
-        found[name] = MoreSlots(slots=_slots(name, slots), lasts=milliseconds(lasts))
-    return found
+    try:
+        return {name: MoreSlots.read(name, text) for name, text in pairs}
+    except InvalidRequest as error:
+        raise click.UsageError(str(error)) from None
 
 
-def quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+def _quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
     """`team-a=3` or `team-a={p5: 3}`: projects with their quotas, as the configuration has them."""
     return {name: _yaml(name, text, "slots, or a mapping such as {p5: 3}") for name, text in pairs}
 
 
-def settings(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+def _settings(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
     """`fair_share.half_life=7d`: settings, as the configuration has them."""
     return {path: _yaml(path, text, "a value as in the configuration") for path, text in pairs}
 
 
-def priorities(pairs: Sequence[tuple[str, str]]) -> dict[str, int | str]:
+def _priorities(pairs: Sequence[tuple[str, str]]) -> dict[str, int | str]:
     return {name: PRIORITY.convert(text, None, None) for name, text in pairs}
 
 
-def moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+def _moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(part.strip() for part in text.split(",")) for name, text in pairs}
 
 
-def with_nodes(texts: Sequence[str]) -> dict[str, int]:
+def _with_nodes(texts: Sequence[str]) -> dict[str, int]:
     """`p5` or `p5=8`: pools that keep nodes, with the GPUs of one instance."""
     pairs = (text.partition("=") for text in texts)
     return {name: _whole(name, number) if equals else 0 for name, equals, number in pairs}
 
 
-def gpus(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
+def _gpus_of(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
     """`trial=0.25`: jobs or groups with the GPUs that they ask for, in hundredths."""
     return {name: _gpus(name, text) for name, text in pairs}
+
+
+class ChangeOptions(TypedDict):
+    """The options that change what there is, as they are given."""
+
+    pools: tuple[tuple[str, str], ...]
+    more_: tuple[tuple[str, str], ...]
+    quotas_: tuple[tuple[str, str], ...]
+    settings_: tuple[tuple[str, str], ...]
+    priorities_: tuple[tuple[str, str], ...]
+    moves_: tuple[tuple[str, str], ...]
+    nodes_: tuple[str, ...]
+    gpus_: tuple[tuple[str, str], ...]
+    cancel: tuple[str, ...]
+    hold: tuple[str, ...]
+    release: tuple[str, ...]
+
+
+def change_of(options: ChangeOptions) -> WhatIfChange:
+    """The change that these options ask for. Raises UsageError."""
+    from slotq.simulate.whatif import WhatIfChange
+
+    return WhatIfChange(
+        pools=_sizes(options["pools"]),
+        more=_more(options["more_"]),
+        quotas=_quotas(options["quotas_"]),
+        settings=_settings(options["settings_"]),
+        priorities=_priorities(options["priorities_"]),
+        moves=_moves(options["moves_"]),
+        nodes=_with_nodes(options["nodes_"]),
+        gpus=_gpus_of(options["gpus_"]),
+        cancels=options["cancel"],
+        holds=options["hold"],
+        releases=options["release"],
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,15 +200,13 @@ def _described(
         raise click.UsageError(f"--add {text}: '{wrong}' is not one of {', '.join(_KEYS)}, with =")
     if "pool" not in values and len(pools) != 1:
         raise click.UsageError(f"--add {text}: name a pool, such as pool={pools[0]}")
-    priority = (
-        priorities([("priority", values["priority"])])["priority"] if "priority" in values else None
-    )
+    priority = values.get("priority")
     return described(
         me,
         name=values.get("name", f"new-job-{number}"),
         slots=_slots("slots", values.get("slots", "1")),
         pool=values.get("pool", pools[0]),
-        priority=priority,
+        priority=None if priority is None else PRIORITY.convert(priority, None, None),
         project=values.get("project", project or ""),
         workload=_workload(values.get("class", Workload.TRAINING.value)),
         preemptible=_preemptible(values.get("preemptible", "true")),

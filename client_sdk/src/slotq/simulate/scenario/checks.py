@@ -15,7 +15,7 @@ from slotq_core.admission.instances.instance_contents import properties_of
 from slotq_core.admission.requirements import needs_of
 from slotq_core.errors import Refused
 from slotq_core.model.demand import Demand
-from slotq_core.model.groups import end_of
+from slotq_core.model.groups import end_of, member_fault
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
 from slotq_core.wire import traits
@@ -75,6 +75,9 @@ def groups_are_whole(scenario: Contents) -> Iterator[DocumentFault]:
                 ("groups", place, "min_members"),
                 f"it has {len(members)} members, fewer than {group.min_members}",
             )
+        for member in members if group.elastic else ():
+            if fault := member_fault(member.gpus, member.workload):
+                yield DocumentFault(("groups", place, "elastic"), f"'{member.name}': {fault}")
         if len(projects) > 1 and group.max_parallel is None:
             yield DocumentFault(
                 ("groups", place, "name"),

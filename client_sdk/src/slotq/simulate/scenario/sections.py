@@ -30,6 +30,7 @@ from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.capacity.reservations import Reservation
 from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import elastic_fault
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING
@@ -245,6 +246,7 @@ class GroupSpec(Section):
     min_members: Positive | None = None
     mandatory: tuple[Name, ...] = ()
     same_pool: Flag = False
+    elastic: Flag = False
     ends_with: Name | None = None
     """The member whose end ends the gang."""
     heartbeat_seconds: Period | None = None
@@ -253,11 +255,14 @@ class GroupSpec(Section):
 
     @model_validator(mode="after")
     def _gang_or_sweep(self) -> Self:
-        of_gangs = {"min_members", "mandatory", "same_pool", "ends_with", "heartbeat_seconds"}
+        of_gangs = {"min_members", "mandatory", "same_pool", "elastic", "ends_with"}
+        of_gangs.add("heartbeat_seconds")
         mixed = of_gangs & self.model_fields_set
         if self.max_parallel is not None and mixed:
             message = "a group with max_parallel is a sweep: this key is for gangs"
             refuse(*(DocumentFault((key,), message) for key in sorted(mixed)))
+        if self.elastic and (fault := elastic_fault(self.min_members, self.ends_with)):
+            refuse(DocumentFault((fault[0],), fault[1]))
         return self
 
 

@@ -6,6 +6,7 @@ the same rules, so what the queue would refuse is refused here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +41,7 @@ from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.privacy.identity import People
 from slotq_core.spelling import did_you_mean, unknown
+from slotq_core.timestamps import milliseconds, seconds_in
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import written
@@ -65,6 +67,11 @@ class NewJob:
     """Its CreateTrainingJob request; None: it has none."""
 
 
+_WHOLE = re.compile(r"[0-9]{1,7}", re.ASCII)
+_LONGEST = 10_000_000_000
+"""The longest that slots may last (s)."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MoreSlots:
     """Slots that a pool has for a time in addition to its own."""
@@ -72,6 +79,15 @@ class MoreSlots:
     slots: int
     lasts: int
     """For how long, from now on (ms)."""
+
+    @classmethod
+    def read(cls, pool: str, text: str) -> MoreSlots:
+        """Slots and for how long, as `2:1w` or `2:3600`. Raises InvalidRequest."""
+        slots, _, lasts = text.strip().partition(":")
+        length = float(lasts) if _WHOLE.fullmatch(lasts) else seconds_in(lasts)
+        if not (_WHOLE.fullmatch(slots) and int(slots) and length and length <= _LONGEST):
+            raise InvalidRequest(f"{pool}={text}: give slots and for how long, such as 2:1w")
+        return cls(slots=int(slots), lasts=milliseconds(length))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ from slotq_core.admission.rules import NO_RIGHTS, bare, check_pools, classed
 from slotq_core.admission.submission import Admitted, Request
 from slotq_core.errors import InvalidRequest, NeverFits, Refused
 from slotq_core.model.demand import Demand
-from slotq_core.model.groups import Group, Sweep
+from slotq_core.model.groups import Group, Sweep, member_fault
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.pools import Pool, gpus_of
 from slotq_core.policy.state.groups.concurrency import Bounded
@@ -45,6 +45,7 @@ class NewGroup:
     min_members: int | None = None
     mandatory: tuple[str, ...] = ()
     same_pool: bool = False
+    elastic: bool = False
     ends_with: str = ""
     sites: Mapping[str, str] = field(default_factory=dict)
     heartbeat: int | None = None
@@ -57,6 +58,7 @@ class NewGroup:
             min_members=self.min_members,
             mandatory=(*self.mandatory, *({self.ends_with} - {"", *self.mandatory})),
             same_pool=self.same_pool,
+            elastic=self.elastic,
             ends_with=self.ends_with,
             sites=self.sites,
             heartbeat=self.heartbeat,
@@ -105,6 +107,8 @@ def judged_group(
             member = admit(submission, request)
             if wanted.heartbeat is not None:
                 _check_heard(member.request)
+            if wanted.elastic and (fault := member_fault(member.job.gpus, member.job.workload)):
+                raise InvalidRequest(fault, field="Tags")
             followed = goal or member.job.name in awaited
             admitted.append(replace(member, job=replace(member.job, followed=followed)))
     jobs = [known.get(member.job.name, member.job) for member in admitted]

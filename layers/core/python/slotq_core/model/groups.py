@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model.jobs import GROUP_END, GROUP_ENTRY, Job, JobState
+from slotq_core.gpu_amounts import Gpus
+from slotq_core.model.jobs import GROUP_END, GROUP_ENTRY, Job, JobState, Workload
 from slotq_core.timestamps import Duration, Moment
 
 SERVER = "server"
@@ -30,6 +31,9 @@ class Group:
     """Members without which the gang does not start."""
     same_pool: bool = False
     """Whether all members run in one pool."""
+    elastic: bool = False
+    """Whether members beyond the core are evicted singly and join again (`policy.state.groups
+    .elastic`). Such a gang has `min_members` and runs in one pool."""
     ends_with: str = ""
     """The member with which the gang ends: then the others end too, as they do when too few of them
     can still complete. The gang does not start without it. Empty: each member has its own end."""
@@ -45,6 +49,24 @@ class Group:
     def site(self, member: str) -> str:
         """The name by which other members address this one."""
         return SERVER if member == self.ends_with else self.sites.get(member, member)
+
+
+def elastic_fault(min_members: int | None, ends_with: str | None) -> tuple[str, str] | None:
+    """The rule that keeps a gang with these rules from being elastic, as a field and a sentence."""
+    if min_members is None:
+        return "min_members", "an elastic gang says how many jobs must run at once"
+    if ends_with:
+        return "ends_with", "a gang that ends with one of its jobs is not elastic"
+    return None
+
+
+def member_fault(gpus: Gpus, workload: Workload) -> str:
+    """Why an elastic gang may not have such a member, as a sentence; empty: it may."""
+    if gpus:
+        return "a job of an elastic gang takes whole instances, not GPUs of a node"
+    if workload is not Workload.TRAINING:
+        return f"a job of an elastic gang is training, not {workload}"
+    return ""
 
 
 Parameter = str | bool | int | float

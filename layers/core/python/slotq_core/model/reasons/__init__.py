@@ -7,7 +7,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     hours             its pools are not open, or not for as long as it may run
     unavailable       its pools take nothing now, or a right is missing
     limits            a quota, a limit, a budget, a concurrency setting or a rule of the project
-    gang_incomplete   its gang cannot start
+    gang_incomplete   its gang cannot start, or runs without it
     stalled           a running attempt reports nothing: why it is warned of, or stopped
     waits_for_others  others come first, or its time has not come
     whole_instance    a job that asks for GPUs of a node takes whole instances
@@ -21,6 +21,7 @@ from slotq_core.model.reasons.gang_incomplete import (
     GangBlocked,
     GangIncomplete,
     Lacks,
+    NotYetIn,
 )
 from slotq_core.model.reasons.hours import EndsTooLate, PoolNotYetOpen, SlotsSetAside
 from slotq_core.model.reasons.limits import (
@@ -86,6 +87,7 @@ __all__ = [
     "NoFreeSlots",
     "NoGpusFree",
     "NodeComing",
+    "NotYetIn",
     "Number",
     "PoolBacksOff",
     "PoolClosed",

@@ -96,6 +96,25 @@ class GangBlocked(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NotYetIn(Reason):
+    """The elastic gang runs without this job, which joins when there is room."""
+
+    code: ClassVar[str] = "not_yet_in"
+    group: str
+    running: int
+    """How many of its jobs hold slots."""
+    members: int
+    ending: bool = False
+    """Whether a job of the gang has completed, so that no other joins."""
+
+    def sentence(self) -> str:
+        text = f"not yet in: gang {self.group} runs with {self.running} of its {self.members} jobs"
+        if self.ending:
+            return f"{text}, and is ending, so no other joins"
+        return f"{text}; this one joins when there is room"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EndangersItsGang(Reason):
     """The gang runs without this job. With the job, the whole gang could be evicted or
     reclaimed."""

@@ -72,6 +72,8 @@ class Backfill:
         if room.waits_for_release(job) or not self._eligible.within_bounds(job, room):
             return False
         ahead = self._state.waiting[drain.job]
+        if self._might_take_quota(job, ahead, room):
+            return False
         expected = self._expected_by(room)
         return (
             self._ends_before(expected, job, room)
@@ -118,7 +120,9 @@ class Backfill:
         )
         pool = room.pool
         # These keep slots beyond the end of a job, or give them to another before.
-        if not (pool.nodes or room.warm or pool.time_slice is not None):
+        keeps = pool.nodes or room.warm or pool.time_slice is not None
+        active = self._state.snapshot.active
+        if not (keeps or any(self._might_take_quota(other, job, room) for other in active)):
             moments = (self._moment(job, room, from_others=kind) for kind in evicts or (None,))
             known = [moment for moment in moments if moment.at is not None]
             if known:
@@ -170,6 +174,16 @@ class Backfill:
         elif expected.at < self._state.now + max(STARTS_AWAY * start, start + protected):
             return False
         return any(self._evicts(ahead, started, room, from_others=kind) for kind in expected.evicts)
+
+    def _might_take_quota(self, job: Job, ahead: Job, room: PoolRoom) -> bool:
+        """Whether the other job might come within the quota that binds the drained-for job, once
+        others have ended."""
+        if job.always_evictable or not job.evictable or self._state.may_evict(ahead):
+            return False
+        mine = self._state.accounts.of(ahead, room.pool.name)
+        pool = job.attempt.pool if job.attempt else room.pool.name
+        theirs = self._state.accounts.of(job, pool)
+        return any(account is other for account in mine for other in theirs)
 
     def _holders(self, room: PoolRoom) -> Iterator[Job]:
         """The jobs that hold slots of the room, stopping ones too."""

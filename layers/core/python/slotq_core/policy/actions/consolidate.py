@@ -157,7 +157,8 @@ class Consolidation:
             runs = moving.state is JobState.RUNNING
             runs = runs and (same_user or not same_user_and_rank(job, moving))
             runs = runs and moving.project in projects - self.state.budgets.hard
-            if (runs or moving.name in room.jobs.placed) and not candidate.gang:
+            in_gang = candidate.gang or candidate.joined
+            if (runs or moving.name in room.jobs.placed) and not in_gang:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:

@@ -159,7 +159,9 @@ class Search:
         jobs = self.room.jobs
         in_order = jobs.candidates_once_started if self._once_started else jobs.candidates
         for candidate in in_order(project):
-            if candidate.name not in self._spare:
+            if candidate.name in self._spare:
+                continue
+            if not any(extra.name in self._spare for extra in candidate.extras):
                 yield candidate
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:

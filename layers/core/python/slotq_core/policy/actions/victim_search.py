@@ -14,7 +14,7 @@ See docs/policy-decisions.md#victims.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotq_core.policy.actions.victims import Amounts, Shortfalls
@@ -39,7 +39,8 @@ def better(
     """The least harmful set of candidates that meets the shortfalls: `chosen`, or a better one.
 
     `candidates`: in eviction order. Of equally harmful sets, the one without the latest wins. A
-    start of this plan counts only up to the last of `chosen`: "the last started is taken first".
+    start of this plan counts only up to the last of `chosen`: "the last started is taken first". So
+    do the members beyond a core, of which the last joined is taken first.
     `base`: as in `Eviction.harm`.
     """
     last = max((victim.order for victim in chosen), default=None)
@@ -47,6 +48,7 @@ def better(
         candidate
         for candidate in candidates
         if not (candidate.started and last and candidate.order > last)
+        if not candidate.joined or candidate in chosen
     ]
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
@@ -56,14 +58,45 @@ def better(
         if harm.of(candidate) < most and any(contribution := shortfalls.contribution(candidate))
     ]
     search = _Search(goal=shortfalls.amounts, best=most << len(useful))
+    offered = _offer_gangs(search, useful, shortfalls, harm)
     for place, (candidate, contribution) in enumerate(useful):
-        search.offer(harm.of(candidate) << len(useful) | 1 << place, contribution)
         if search.left <= 0:
             break
+        if not (offered and candidate in offered):
+            search.offer(harm.of(candidate) << len(useful) | 1 << place, contribution)
     found = tuple(
-        candidate for place, (candidate, _) in enumerate(useful) if search.best >> place & 1
+        victim
+        for place, (candidate, _) in enumerate(useful)
+        if search.best >> place & 1
+        for victim in (*candidate.extras, candidate)
     )
     return found or tuple(chosen)
+
+
+def _offer_gangs(
+    search: _Search,
+    useful: Sequence[tuple[Candidate, Amounts]],
+    shortfalls: Shortfalls,
+    harm: _Harm,
+) -> set[Candidate]:
+    """Offer the members of elastic gangs: of each gang either chosen ones beyond the core, or all.
+    Return the candidates offered, with the cores that no set may take."""
+    offered: set[Candidate] = set()
+    for place, (core, contribution) in enumerate(useful):
+        if not core.extras:
+            continue
+        offered |= {core, *core.extras}
+        before = {**search.sets}
+        for other, (extra, gives) in enumerate(useful):
+            if extra in core.extras:
+                search.offer(harm.of(extra) << len(useful) | 1 << other, gives)
+        if not any(extra.started for extra in core.extras):
+            gifts = [contribution, *map(shortfalls.contribution, core.extras)]
+            whole = sum(map(harm.of, (*core.extras, core)))
+            search.offer(
+                whole << len(useful) | 1 << place, tuple(map(sum, zip(*gifts, strict=True))), before
+            )
+    return offered
 
 
 class _Harm:
@@ -97,9 +130,12 @@ class _Search:
     sets: dict[Amounts, int] = field(default_factory=dict)
     """The least harmful set for each part of the goal."""
 
-    def offer(self, cost: int, contribution: Amounts) -> None:
-        """Extend every set so far by one candidate."""
-        for had, harm in [((0,) * len(self.goal), 0), *self.sets.items()]:
+    def offer(
+        self, cost: int, contribution: Amounts, onto: Mapping[Amounts, int] | None = None
+    ) -> None:
+        """Extend every set so far by one candidate, or only the sets in `onto`."""
+        extended = self.sets if onto is None else onto
+        for had, harm in [((0,) * len(self.goal), 0), *extended.items()]:
             self.left -= 1
             if harm + cost < self.best:
                 self._keep(self._sum(had, contribution), harm + cost)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from slotq_core.model.demand import Demand
@@ -114,13 +115,21 @@ def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candida
 def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tuple[Candidate, ...]:
     """`missing`: the shortfall with all the chosen victims gone; no amount is above 0."""
     kept: list[Candidate] = []
+    stop_anyway: set[Candidate] = set()
     for victim, contribution in reversed(list(chosen)):
         without = tuple(amount + gift for amount, gift in zip(missing, contribution, strict=True))
-        if all(amount <= 0 for amount in without):
+        if victim not in stop_anyway and all(amount <= 0 for amount in without):
             missing = without
         else:
             kept.append(victim)
-    return tuple(reversed(kept))
+            stop_anyway.update(victim.extras)
+    return tuple(reversed(kept)) if not stop_anyway else _with_extras(kept[::-1])
+
+
+def _with_extras(victims: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The victims, with the other members of each elastic gang whose core is among them: they come
+    before the core."""
+    return tuple(dict.fromkeys(chain.from_iterable((*v.extras, v) for v in victims)))
 
 
 def _less(amounts: Amounts, subtracted: Amounts) -> Amounts:

@@ -90,6 +90,16 @@ def incomplete(gang: LiveGang) -> Reason:
     )
 
 
+def not_yet_in(gang: LiveGang) -> Reason:
+    """The reason of a member of an elastic gang that runs without it."""
+    return reasons.NotYetIn(
+        group=gang.group.name,
+        running=len(gang.live),
+        members=len(gang.group.members),
+        ending=gang.is_ending,
+    )
+
+
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
     """The reason of a gang without room, with a second cause."""
     rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]

@@ -4,7 +4,7 @@ Never evicted: a job that the plan must not (`MayEvict`); one inside its pool's,
 `min_runtime` (a job's own is capped by its pool's `max_min_runtime`, default 0); one already
 stopping. A job whose create call SageMaker has not answered is never evicted either: a stop could
 overtake the create. Evicting one evicts the gang: jobs that are evicted together are one
-`Candidate`.
+`Candidate`. A member beyond the core of an elastic gang is one of its own (groups/elastic.py).
 
 An eviction costs the work since the last checkpoint plus one start of the pool, in whole starts.
 Where no start is known, it costs the work alone.
@@ -40,7 +40,7 @@ class Later(str):
         return str.__lt__(self, other)
 
 
-Order = tuple[Rank, int, int, int, int, int, int, Later, Later]
+Order = tuple[Rank, int, int, int, int, int, int, int, Later, Later]
 """The sort key of candidates."""
 
 StartTimes = Mapping[str, int]
@@ -84,10 +84,16 @@ class Candidate:
     """If only this plan has started the candidate, a number that grows with each start; else 0."""
     others: tuple[Place, ...] = ()
     """Members of the same gangs elsewhere: they stop, too. What they hold does not count here."""
+    extras: tuple[Candidate, ...] = ()
+    """Of the core of an elastic gang, the other members: they stop, too, as victims of their
+    own."""
+    joined: int = 0
+    """Of such a member, a number below 0 that falls with the time of its start; else 0."""
     order: Order = field(init=False)
     """The sort key of candidates, the first victim first: "lowest rank, then least cost in whole
     starts, then fewer evictions in the last 24 h, then least time since the last reported
-    checkpoint (else since the attempt's start), then larger, then later entry, then later name".
+    checkpoint (else since the attempt's start), then members beyond a core, the last joined first,
+    then larger, then later entry, then later name".
     But of the starts of this plan the last is taken first, and before jobs that run.
     The last job's name breaks ties between a gang and a job of one name."""
 
@@ -121,14 +127,16 @@ class Candidate:
 
     def ran_at(self, moment: int) -> bool:
         """Whether every job ran by the moment (ms)."""
+        if self.extras and not all(extra.ran_at(moment) for extra in self.extras):
+            return False
         return all(ran_at(job, moment) for job, _ in (*self.places, *self.others))
 
     @property
     def order_once_started(self) -> Order:
         """The sort key in the next plan, for which everything that this plan has started runs."""
-        rank_of, cost, _, lost, _, larger, later, name, last = self.order
+        rank_of, cost, _, lost, _, joined, larger, later, name, last = self.order
         cost = max(cost, self.start)
-        return (rank_of, cost, self.evicted_lately, lost, 0, larger, later, name, last)
+        return (rank_of, cost, self.evicted_lately, lost, 0, joined, larger, later, name, last)
 
     @property
     def paid(self) -> int:
@@ -139,7 +147,8 @@ class Candidate:
         name, last = Later(self.name), Later(self.places[-1][0].name)
         larger, later, begun = -self.slots, -self.entry_time, -self.started
         self.order = (
-            self.rank, self.cost, self.paid, self.unsaved, begun, larger, later, name, last,
+            self.rank, self.cost, self.paid, self.unsaved, begun, self.joined, larger, later, name,
+            last,
         )  # fmt: skip
 
 
@@ -190,6 +199,10 @@ class RunningGang:
         self.on_nodes: tuple[Place, ...] = ()
         """The members on nodes that ran before this plan."""
 
+    def with_member(self, job: Job) -> Candidate | None:
+        """The candidate that this member stops with."""
+        return self.as_one()
+
     def add(self, job: Job, pool: str, number: int) -> None:
         """Add a member. `number`: of the start, if this plan starts the member; else 0."""
         self.places.append((job, pool))
@@ -217,6 +230,21 @@ class RunningGang:
                     starts=self._starts,
                 )
         return self._as_one
+
+    def protect(self, ends: Mapping[str, int | None]) -> Mapping[str, int | None]:
+        """Extend the last protection of a member to the gang, or drop it if the gang is never
+        stopped. `ends`: by protected member, when that ends (ms; None: not known). Returns the
+        same of all members whose protection then counts."""
+        self.protected = bool(ends)
+        if not ends or not self.may_be_stopped():
+            return {}
+        known = [end for end in ends.values() if end is not None]
+        until = max(known) if len(known) == len(ends) else None
+        return {job.name: until for job, _ in self.places}
+
+    def protected_with(self, job: Job) -> tuple[str, ...]:
+        """The names of the candidates that a protection of this member protects."""
+        return (self._name,)
 
     def may_be_stopped(self) -> bool:
         return all(may_be_stopped(job, self._may_evict) for job, _ in self.places)

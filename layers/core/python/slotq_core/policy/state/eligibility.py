@@ -87,18 +87,23 @@ class Eligibility:
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 
     def must_not_join(self, job: Job, pool: str) -> bool:
-        """Whether the job would endanger its running gang there, or join one that this plan
-        evicts."""
-        return self.endangers_gang(job, pool) or self._joins_evicted_gang(job)
+        """Whether the job would endanger its running gang there, join one that this plan evicts, in
+        part or whole, or one that is ending."""
+        if self.endangers_gang(job, pool) or self._joins_evicted_gang(job):
+            return True
+        gang = self._state.gangs.get(job.group)
+        return gang is not None and gang.runs and gang.is_ending
 
     def endangers_gang(self, job: Job, pool: str) -> bool:
         """Whether the running gang that the job joins could, with the job, be reclaimed, or be
-        evicted for jobs that could not evict it before."""
+        evicted for jobs that could not evict it before. Of an elastic gang only the job itself
+        could be reclaimed."""
         gang = self._state.gangs.get(job.group)
         if gang is None or not gang.runs:
             return False
         counted = self.classed(job, pool) or job
-        return bool(self._state.shares.beyond(job, pool)) or gang.is_lowered_by(counted)
+        beyond = not gang.group.elastic and bool(self._state.shares.beyond(job, pool))
+        return beyond or gang.is_lowered_by(counted)
 
     def classed(self, job: Job, pool: str) -> Job | None:
         """The AUTO job in the class that admits it there; None if no class does, or for other

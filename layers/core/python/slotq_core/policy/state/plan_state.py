@@ -64,8 +64,11 @@ class PlanState:
         self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
         self.journal, self.gangs = Journal(), gangs(snapshot)
-        self.may_evict, self.held_in = _may_evict(snapshot, budgets), dict[str, str]()
-        """Who may be a victim in this plan; by job, the pool that holds slots for it."""
+        (self.may_evict, self.beyond_core), self.held_in = (
+            _may_evict(snapshot, budgets, self.gangs), dict[str, str](),
+        )  # fmt: skip
+        """Who may be a victim in this plan, and the members of elastic gangs that always may (None:
+        no gang is elastic); by job, the pool that holds slots for it."""
         self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs, self.may_evict)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
@@ -132,6 +135,8 @@ class PlanState:
             names = sorted(job.pools, key=lambda name: last.get(name, 0))
             self._rooms_of[key] = [self.rooms[name] for name in names if name in self.rooms]
         rooms = self._rooms_of[key]
+        if self.gangs and job.group in self.gangs:
+            rooms = self._beside_gang(job, rooms)
         if self.accounts.are_shut:
             rooms = [room for room in rooms if self.accounts.open_to(job, room.pool.name)]
         if job.refused_in:
@@ -139,6 +144,13 @@ class PlanState:
         if self.tries_last or job.name not in self.barred:
             return rooms
         return [room for room in rooms if room.pool.name not in self.barred[job.name]]
+
+    def _beside_gang(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
+        """The rooms where a member of a gang that needs one pool may join, while the gang runs."""
+        gang = self.gangs[job.group]
+        if not (gang.group.same_pool and gang.runs):
+            return rooms
+        return [room for room in rooms if room.pool.name in gang.pools]
 
     def _without_refusing(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
         open_to = [r for r in rooms if not takes_only_free_slots(job, r.pool.name, self.now)]
@@ -414,13 +426,27 @@ class PlanState:
         return single + [WaitingLine([gang.representative]) for gang in ready]
 
 
-def _may_evict(snapshot: Snapshot, budgets: Budgets) -> MayEvict:
-    """Who may be a victim: also by quota, where a semi-preemptible job runs."""
+def _may_evict(
+    snapshot: Snapshot, budgets: Budgets, gangs: Mapping[str, LiveGang]
+) -> tuple[MayEvict, set[str] | None]:
+    """Who may be a victim: also by quota, where a semi-preemptible job runs. And the members of
+    elastic gangs that always may."""
+    beyond_core = _beyond_core(gangs)
     if not any(job.preemptible == SEMI for job in snapshot.active):
-        return may_evict(frozenset())
+        return may_evict(frozenset(), beyond_core), beyond_core
     from slotq_core.policy.state.quotas.in_quota import in_quota
 
-    return may_evict(in_quota(snapshot, budgets.soft))
+    protected = in_quota(snapshot, budgets.soft, beyond_core or frozenset())
+    return may_evict(protected, beyond_core), beyond_core
+
+
+def _beyond_core(gangs: Mapping[str, LiveGang]) -> set[str] | None:
+    """None: no gang is elastic, as in most queues, and no cold start should pay for one."""
+    if not any(gang.group.elastic for gang in gangs.values()):
+        return None
+    from slotq_core.policy.state.groups.elastic import beyond_core
+
+    return beyond_core(gangs)
 
 
 def _reservation_rights(

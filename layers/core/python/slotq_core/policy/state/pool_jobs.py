@@ -168,18 +168,18 @@ class PoolJobs:
         """Whether the job, or its gang, is a candidate. A job that moves here and will start under
         a `min_runtime` is not a candidate, even before its start."""
         if job.group in self._gangs:
-            return self._gangs[job.group].as_one() is not None
+            return self._gangs[job.group].with_member(job) is not None
         if not may_be_stopped(job, self.may_evict) or job.name in self.protections:
             return False
         return not (job.claim and job.claim.moved and job.name in self.safe)
 
     def _rank(self, job: Job) -> Rank:
         """The rank of the job, or of its gang."""
-        together = self._gangs[job.group].as_one() if job.group in self._gangs else None
+        together = self._gangs[job.group].with_member(job) if job.group in self._gangs else None
         return together.rank if together else rank(job)
 
     def _candidate_of(self, job: Job) -> Candidate:
-        together = self._gangs[job.group].as_one() if job.group in self._gangs else None
+        together = self._gangs[job.group].with_member(job) if job.group in self._gangs else None
         if together:
             return together
         if job.name not in self._alone:

@@ -35,10 +35,7 @@ class RunningJobs:
     ) -> None:
         self._journal = journal
         starts = {pool.name: pool.health.start_time for pool in snapshot.pools} if gangs else {}
-        self._gangs = {
-            name: RunningGang(name, gang.ranked, now, starts, may_evict)
-            for name, gang in gangs.items()
-        }
+        self._gangs = {name: _running(gang, now, starts, may_evict) for name, gang in gangs.items()}
         if nodes is not None and nodes.members.on_nodes:
             self._gangs |= _on_nodes(self._gangs, nodes, now, starts, may_evict)
         self.pools = {
@@ -62,10 +59,15 @@ class RunningJobs:
     def protected_after_start(self) -> set[str]:
         """The names of candidates that a `min_runtime` will protect in their new slots."""
         return {
-            job.group if job.group in self._gangs else job.name
+            name
             for jobs in self.pools.values()
             for job in jobs.safe.values()
+            for name in self._protected_with(job)
         }
+
+    def _protected_with(self, job: Job) -> tuple[str, ...]:
+        gang = self._gangs.get(job.group)
+        return gang.protected_with(job) if gang else (job.name,)
 
     def minimum(self, project: str) -> int:
         """The `min_runtime` of the project (ms)."""
@@ -116,18 +118,25 @@ class RunningJobs:
             jobs.gang_has_changed(job.project)
 
     def _protect_whole(self, gang: RunningGang) -> None:
-        """Extend the last protection of a member to the gang, or drop it if the gang is never
-        stopped."""
-        ends = []
-        for job, pool in gang.places:
-            protected = self.pools[pool].protections.pop(job.name, None)
-            ends += [protected[0]] if protected else []
-        gang.protected = bool(ends)
-        if ends and gang.may_be_stopped():
-            known = [end for end in ends if end is not None]
-            until = max(known) if len(known) == len(ends) else None
-            for job, pool in gang.places:
-                self.pools[pool].protections[job.name] = until, job
+        """Extend the protections of members to those that stop with them."""
+        ends = {
+            job.name: protected[0]
+            for job, pool in gang.places
+            if (protected := self.pools[pool].protections.pop(job.name, None))
+        }
+        until = gang.protect(ends)
+        for job, pool in gang.places if until else ():
+            if job.name in until:
+                self.pools[pool].protections[job.name] = until[job.name], job
+
+
+def _running(gang: LiveGang, now: int, starts: StartTimes, may_evict: MayEvict) -> RunningGang:
+    if not gang.group.elastic:
+        return RunningGang(gang.group.name, gang.ranked, now, starts, may_evict)
+    # Most queues have no elastic gangs, and no cold start should pay for them.
+    from slotq_core.policy.state.groups.elastic import ElasticGang
+
+    return ElasticGang(gang, now, starts, may_evict)
 
 
 def _on_nodes(

@@ -70,6 +70,15 @@ def _first_two(causes: Sequence[Reason]) -> Reason:
 def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
     """The causes that keep the job back, the first cause first. As a second cause (`is_second`), a
     lack of room counts only if no step could find room."""
+    gang = steps.state.gangs.get(job.group)
+    if not (gang and gang.breathes):
+        return _causes_alone(steps, job, is_second=is_second)
+    others = [] if gang.is_ending else _causes_alone(steps, job, is_second=is_second)
+    return [explain.not_yet_in(gang), *others]
+
+
+def _causes_alone(steps: Steps, job: Job, *, is_second: bool) -> list[Reason]:
+    """The same, of the job for itself."""
     state = steps.state
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
@@ -138,9 +147,11 @@ def explain_spent_budgets(state: PlanState) -> None:
 def _drain(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom | None:
     """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
     or whose demand alone exceeds its project's fair share, drains nothing." For a gang the demand
-    of all its members counts. A job ahead for which a pool drains keeps the pool."""
+    of all its members counts. A member that joins a running elastic gang drains nothing, because
+    the gang does not need it. A job ahead for which a pool drains keeps the pool."""
     state, eligible = steps.state, steps.rules.eligible
-    admitting = eligible.admitting(job, rooms)
+    gang = state.gangs.get(job.group)
+    admitting = [] if gang and gang.breathes else eligible.admitting(job, rooms)
     if not admitting:
         return None
     entry = entered(job, state.precedence.yields)
@@ -154,8 +165,7 @@ def _drain(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom | None
         and state.shares.could_ever_hold(eligible.with_gang(job, room.pool.name), room.pool.name)
         and eligible.within_bounds(job, room)
     ]
-    whole = job.group in state.gangs
-    return pool_to_drain(job, may_drain, None if whole else steps.rules.backfill.expected_at)
+    return pool_to_drain(job, may_drain, None if gang else steps.rules.backfill.expected_at)
 
 
 def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:

@@ -234,12 +234,11 @@ class GangTurn:
         served: list[str] = []
         for place, job in enumerate(jobs):
             usable = _chosen(rooms, target, job)
-            if self._gang.enough(served):
-                if not only_free:
-                    break
-                usable = self._within_share(job, usable)
+            beyond = self._gang.enough(served)
+            if beyond and not only_free:
+                break
             self._expect(jobs[place + 1 :], [*served, job.name], rooms, target)
-            if step(job, usable):
+            if self._serve_beyond(step, job, usable) if beyond else step(job, usable):
                 served.append(job.name)
         if not self._gang.enough(served):
             self._state.journal.rollback(before)
@@ -258,11 +257,19 @@ class GangTurn:
             if usable and not self._gang.enough([*served, *self._to_come]):
                 self._to_come[job.name] = job, usable[0].pool.name
 
-    def _within_share(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """The rooms where a surplus member keeps the gang's project within its share, so that the
-        gang cannot be reclaimed because of that member."""
-        beyond = self._state.shares.beyond
-        return [room for room in rooms if not beyond(job, room.pool.name)]
+    def _serve_beyond(self, step: Step, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Serve a member that the gang does not need: within the project's share, so that the gang
+        cannot be reclaimed because of that member. One of an elastic gang may always be evicted,
+        and so may go beyond share and quota."""
+        if self._state.beyond_core is None or not self._gang.group.elastic:
+            beyond = self._state.shares.beyond
+            return step(job, [room for room in rooms if not beyond(job, room.pool.name)])
+        before = self._state.journal.checkpoint()
+        self._state.journal.add(self._state.beyond_core, job.name)
+        if step(job, rooms):
+            return True
+        self._state.journal.rollback(before)
+        return False
 
     def _target(
         self, jobs: Sequence[Job], rooms: Rooms, left_in: Left, bins: NodeBins | None = None

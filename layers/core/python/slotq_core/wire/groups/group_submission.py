@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.groups import SERVER
+from slotq_core.model.groups import SERVER, elastic_fault
 from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
@@ -68,6 +68,9 @@ class GangBody(BaseModel):
     """The names of members without which the gang does not start."""
     same_pool: bool = Field(default=False, strict=True)
     """Whether all members run in one pool."""
+    elastic: bool = Field(default=False, strict=True)
+    """Whether members beyond `min_members` are evicted one by one and join again, while the gang
+    runs on. All members then run in one pool."""
     ends_with: str | None = None
     """The member with which the gang ends: its server. When it has ended, or when too few of the
     others can still complete, the rest is stopped. The gang does not start without it."""
@@ -87,7 +90,8 @@ class GangBody(BaseModel):
         return {
             "min_members": self.min_members,
             "mandatory": tuple(self.mandatory),
-            "same_pool": self.same_pool,
+            "same_pool": self.same_pool or self.elastic,
+            "elastic": self.elastic,
             "ends_with": self.ends_with or "",
             "sites": self.sites,
             "heartbeat": None if seconds is None else 1000 * seconds,
@@ -214,6 +218,8 @@ def _check_rules(gang: GangBody, members: Sequence[str]) -> None:
             f"the gang must start {gang.min_members} jobs at once and has {len(members)} members",
             field="gang.min_members",
         )
+    if gang.elastic and (fault := elastic_fault(gang.min_members, gang.ends_with)):
+        raise InvalidRequest(fault[1], field=f"gang.{fault[0]}")
     named = [(f"mandatory.{number}", name) for number, name in enumerate(gang.mandatory)]
     named += [("sites", name) for name in gang.sites]
     named += [("ends_with", gang.ends_with)] if gang.ends_with is not None else []

@@ -26,6 +26,9 @@ class GangView(BaseModel):
     """Members without which the gang does not start."""
     same_pool: bool = False
     """Whether all members run in one pool."""
+    elastic: bool = False
+    """Whether members beyond `min_members` are evicted one by one and join again, while the gang
+    runs on."""
     ends_with: str | None = None
     """The member with which the gang ends."""
     sites: dict[str, str] = Field(default={})
@@ -99,6 +102,7 @@ def gang_view(group: Group, *, needed: int, ready: int, missing: Sequence[str]) 
         min_members=group.min_members,
         mandatory=[*group.mandatory],
         same_pool=group.same_pool,
+        elastic=group.elastic,
         ends_with=group.ends_with or None,
         sites=dict(group.sites),
         heartbeat_seconds=None if group.heartbeat is None else group.heartbeat // 1000,

@@ -169,6 +169,7 @@ class SnapshotGroupView(BaseModel):
     min_members: int | None = None
     mandatory: list[str] = Field(default=[])
     same_pool: bool = False
+    elastic: bool = False
     ends_with: str = ""
     """The member with which the gang ends; empty: each has its own end."""
     heartbeat: float | None = None

@@ -83,7 +83,27 @@ class LiveGang:
     @cached_property
     def runs(self) -> bool:
         """Whether a member holds slots and is not stopping. Other members may then join."""
-        return any(job.state is not JobState.STOPPING for job in self.active)
+        return bool(self.live)
+
+    @cached_property
+    def live(self) -> tuple[Job, ...]:
+        """The members that hold slots and are not stopping."""
+        return tuple(job for job in self.active if job.state is not JobState.STOPPING)
+
+    @cached_property
+    def pools(self) -> frozenset[str]:
+        """The pools where members are live."""
+        return frozenset(job.attempt.pool for job in self.live if job.attempt)
+
+    @property
+    def breathes(self) -> bool:
+        """Whether the gang is elastic and runs: members beyond its core come and go singly."""
+        return self.group.elastic and self.runs
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a member of an elastic gang has completed: the others have nothing to join."""
+        return self.group.elastic and JobState.COMPLETED in self.group.ended.values()
 
     @property
     def ranked(self) -> tuple[Job, ...]:
@@ -303,14 +323,16 @@ def _ended(gang: LiveGang) -> Iterator[LeaveOut | EndGroup]:
 def _to_roll_back(gang: LiveGang) -> tuple[Job, ...]:
     """The running members of an incomplete gang that can still be whole: a start has failed, or a
     needed member was cancelled. The rest of a broken gang runs to its end."""
-    live = [job for job in gang.active if job.state is not JobState.STOPPING]
-    if gang.broken:
+    if gang.broken or gang.enough(job.name for job in gang.live):
         return ()
-    return () if gang.enough(job.name for job in live) else tuple(sorted(live, key=position))
+    return tuple(sorted(gang.live, key=position))
 
 
 def _is_over(gang: LiveGang) -> bool:
-    """Whether the gang has run and no member that ran waits for another attempt."""
+    """Whether the gang has run and no member that ran waits for another attempt. An elastic gang is
+    over once enough have completed."""
+    if gang.is_ending and not (gang.needed or gang.mandatory):
+        return True
     ran = any(state is not JobState.CANCELLED for state in gang.group.ended.values())
     return ran and not any(job.attempts for job in gang.waiting)
 

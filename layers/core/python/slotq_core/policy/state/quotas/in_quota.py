@@ -21,10 +21,19 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.quotas.opening import Owners, shared_resources
 
 
-def in_quota(snapshot: Snapshot, beyond_budget: AbstractSet[str] = frozenset()) -> frozenset[str]:
+def in_quota(
+    snapshot: Snapshot,
+    beyond_budget: AbstractSet[str] = frozenset(),
+    beyond_core: AbstractSet[str] = frozenset(),
+) -> frozenset[str]:
     """The names of the protected jobs. `beyond_budget`: the projects without a quota, because they
-    have spent a soft budget."""
-    runs = [job for job in snapshot.active if job.attempt and job.state is not JobState.STOPPING]
+    have spent a soft budget. `beyond_core`: the members of elastic gangs that count in no
+    quota."""
+    runs = [
+        job
+        for job in snapshot.active
+        if job.attempt and job.state is not JobState.STOPPING and job.name not in beyond_core
+    ]
     semi = [job for job in runs if job.preemptible == SEMI and job.evictable]
     if not semi or not snapshot.projects:
         return frozenset()
@@ -33,7 +42,7 @@ def in_quota(snapshot: Snapshot, beyond_budget: AbstractSet[str] = frozenset()) 
         if not job.evictable and job.attempt:
             quotas.hold([(job, job.attempt.pool, job.attempt.node)])
     for job in (*snapshot.active, *snapshot.waiting):
-        if not job.evictable and job.claim:
+        if not job.evictable and job.claim and job.name not in beyond_core:
             quotas.hold([(job, job.claim.pool, job.claim.node)])
     protected: set[str] = set()
     for unit in _in_order(semi, snapshot):
