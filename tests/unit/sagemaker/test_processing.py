@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotq.local.kept import read_jobs, saved_jobs
 from slotq_core import names
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, CREATE_PROCESSING, verdict_on
@@ -145,6 +147,16 @@ def test_each_kind_has_its_own_quota(quota, of_training, of_processing) -> None:
     assert bool(seen.quota.instance_type or seen.quota.all_training) is (
         of_processing is Verdict.BACK_OFF
     )
+
+
+def test_the_emulator_keeps_it_over_a_restart() -> None:
+    world = World()
+    world.training.create(*of_it())
+    world.until(3_600)
+    (kept,) = read_jobs(json.loads(json.dumps(saved_jobs(world.plane.jobs()))))
+    assert kept.name == NAME
+    there = world.client.describe_processing_job(ProcessingJobName="clean")
+    assert kept.description() == there
 
 
 def test_an_event_that_names_no_legal_job_is_put_away() -> None:
