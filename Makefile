@@ -10,6 +10,7 @@ SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 # What depends on the SDK's version; `make test` and `make journeys` run the rest of these files with version 2.
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/e2e/test_sdk_v3_nodes.py tests/e2e/test_sdk_v3_processing.py tests/unit/client/test_session3.py \
+	tests/unit/client/test_pipelines.py tests/e2e/test_pipelines.py \
 	tests/unit/client/test_client_page.py::test_the_answers_to_the_first_questions_are_right \
 	tests/unit/client/test_client_page.py::test_the_model_trainer_example_runs \
 	tests/unit/client/test_keywords.py::test_the_session_names_the_keywords_of_the_installed_sdk \
@@ -19,6 +20,8 @@ TORCH := $(VENV)/torch
 TORCH_INSTALLED := $(TORCH)/installed
 TOOLKIT := $(VENV)/toolkit
 TOOLKIT_INSTALLED := $(TOOLKIT)/installed
+# The environments of the packages that people start training from, below .cache/ecosystem.
+ECOSYSTEM := airflow airflow2 launchers
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 AUDIT_INSTALLED := $(VENV)/audit/installed
@@ -32,7 +35,7 @@ PYTHON ?= $(shell for p in $(PYTHONS); do \
 # Test processes. Two are enough for the suite; more only help on larger machines.
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
-TESTS := $(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal
+TESTS := $(PYTEST) -m "not built and not sam_local and not ecosystem" -n $(JOBS) --dist worksteal
 # What lives through whole jobs, starts processes or tries very many things.
 JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/functional/test_burst.py \
 	tests/functional/test_cost_of_a_job.py tests/faults \
@@ -43,7 +46,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install environments wheels release test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
+.PHONY: help install environments wheels release test journeys properties test-sagemaker3 test-torch test-toolkit ecosystem ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +89,9 @@ test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, Lightn
 
 test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
 	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)
+
+ecosystem: $(INSTALLED) $(AWSCLI_INSTALLED) $(ECOSYSTEM:%=.cache/ecosystem/%/installed) ## Airflow, W&B Launch and TorchX themselves (many minutes)
+	$(PYTEST) -m ecosystem tests/ecosystem $(ARGS)
 
 ui: client_sdk/src/slotq/ui/built/index.html ## Build the page of `slotq ui` (wants node and npm)
 
@@ -210,6 +216,15 @@ $(TOOLKIT_INSTALLED): constraints/toolkit.txt | $(BIN)/python
 		-c constraints/toolkit.txt setuptools wheel
 	$(TOOLKIT)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints/toolkit.txt --no-build-isolation sagemaker-training
+	@touch $@
+
+# Each of these clashes with the others, and with the SDK's. Their files name every package, so that nothing is resolved.
+.cache/ecosystem/%/installed: constraints/%.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints/$*.txt 'setuptools>=77' wheel
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		-r constraints/$*.txt --no-build-isolation -e layers/core -e client_sdk
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its

@@ -37,6 +37,8 @@ PUBLIC = {
     "print_queue_state": "output/plain_table.py",
 }
 """What `slotq` exports beside its version, in the order of the page, and where it is."""
+IN_MODULES = {"pipelines": {"QueueStep": "pipelines/queue_step.py"}}
+"""What modules of `slotq` export by themselves: each needs a package that others do without."""
 FACETS = {
     "jobs": ("JobCalls", "jobs/job_calls.py"),
     "groups": ("GroupCalls", "groups/group_calls.py"),
@@ -78,14 +80,16 @@ TITLES = {
     "log_integer": "`slotq.log_integer`: whole numbers by their magnitude",
     "choice": "`slotq.choice`: one of several values",
     "print_queue_state": "`slotq.print_queue_state`: a look at the queue",
+    "QueueStep": "`slotq.pipelines.QueueStep`: a step of SageMaker Pipelines that waits for a job",
 }
-OVERRIDES = {"QueueTrainingJobSession": ("__init__", "gang")}
+OVERRIDES = {"QueueTrainingJobSession": ("__init__", "gang"), "QueueStep": ("__init__",)}
 """Of these only some methods are ours to promise: the others are the SDK's."""
 
 
 def page() -> str:
     parts = [INTRODUCTION]
-    for name, file in PUBLIC.items():
+    exported = PUBLIC | {name: file for own in IN_MODULES.values() for name, file in own.items()}
+    for name, file in exported.items():
         node = definition(CLIENT / file, name)
         parts.append(f"## {TITLES[name]}\n\n{prose(node)}\n\n```python\n{stub(node)}```\n")
         if name == "QueueClient":

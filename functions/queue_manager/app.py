@@ -401,11 +401,13 @@ def routes() -> Routes:
 
 def steps(context: Any) -> PipelineSteps:
     """Return what takes callback steps, in this invocation."""
+    from slotq_core.adapters.sagemaker.executions import executes
     from slotq_core.api.pipeline_steps import PipelineSteps
 
     return PipelineSteps(
         lambda request: routes().answer(request, context),
         submitter_of=submitters().of,
+        executes=lambda execution: executes(client("sagemaker"), execution),
         answers=answers,
     )
 

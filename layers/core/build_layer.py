@@ -70,6 +70,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "ListTags",
             "ListProcessingJobs",
             "ListTrainingJobs",
+            "DescribePipelineExecution",
             "SendPipelineExecutionStepFailure",
             "SendPipelineExecutionStepSuccess",
             "StopProcessingJob",

@@ -13,7 +13,7 @@ from tests.built.runtime import BUILT
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of the ELF header: EM_X86_64, EM_AARCH64
 LAYER = BUILT / "CoreLayer" / "python"
-FUNCTIONS = ("QueueManager", "Door", "Views", "Notifier")
+FUNCTIONS = ("QueueManager", "Door", "Views", "Notifier", "PipelineSteps")
 UNCHECKED = 1
 """The flag in a compiled file's second word: valid whatever the source's time or contents."""
 

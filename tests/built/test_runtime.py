@@ -17,6 +17,13 @@ from tests.built.runtime import Function
 from tests.functional.account import EVENTS, TABLE, sample
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import slotq, start
+from tests.functional.pipelines_double import (
+    QUEUE_NAME,
+    ROLE_ARN,
+    SUBMITTER,
+    delivered,
+    message,
+)
 
 pytestmark = pytest.mark.built
 
@@ -127,3 +134,22 @@ def test_the_notifier_keeps_what_a_receiver_does_not_take(emulator: Account, fun
     assert (message["job"], message["event"]) == ("job1", "started")
     assert int(kept["tries"]["N"]) == 1
     assert notifier.invoke(sample("tick")) == {"delivered": 0, "left": 0}
+
+
+def test_a_step_of_a_pipeline_submits_as_its_role(emulator: Account, functions):
+    """With the clients of the layer, which knows few services."""
+    table, path = "stepped-queue", "/slotq/stepped/pipelines/"
+    emulator.endpoint.client("dynamodb").create_table(**table_definition(table))
+    ssm = emulator.endpoint.client("ssm")
+    ssm.put_parameter(Name=f"{path}{QUEUE_NAME}", Value=ROLE_ARN, Type="String")
+    own = {"SLOTQ_SUBMITTERS": path, "SLOTQ_CALLBACKS": "pipeline", "SLOTQ_TABLE": table}
+    manager, steps, views = (
+        functions(name, **own) for name in ("QueueManager", "PipelineSteps", "Views")
+    )
+    manager.invoke(sample("tick"))
+    sent = delivered(message(json.loads(sample("add-job")["body"])), "not JSON")
+    for _ in range(2):  # SQS repeats itself.
+        assert steps.invoke(sent) == {"batchItemFailures": []}
+    (job,) = json.loads(views.invoke(sample("list-jobs"))["body"])["jobs"]
+    assert job["submitter"] == SUBMITTER
+    assert "errorType" in steps.invoke(sample("add-job"))

@@ -364,7 +364,7 @@ def test_the_functions_have_exactly_the_templates_rights(resources):
         assert role == {"Fn::GetAtt": [f"{function}Role", "Arn"]}
 
 
-FUNCTIONS = ("QueueManager", "Door", "Views", "Notifier")
+FUNCTIONS = ("QueueManager", "Door", "Views", "Notifier", "PipelineSteps")
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 
 

@@ -13,7 +13,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import InvalidRequest, NotUnderstood
 from slotq_core.model.jobs import Job
 from slotq_core.model.notices import Callback, CallbackKind, WhenAbandoned
-from slotq_core.ports.callbacks import KeptCallback
+from slotq_core.ports.callbacks import TOGETHER, KeptCallback
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import StoredAlready
 from slotq_core.storage.callbacks import MOST_TOKENS
@@ -127,6 +127,19 @@ def test_more_than_a_tick_takes_are_taken_by_turns(store: Store) -> None:
     assert set(seen) == {f"job{number}" for number in range(7)}
     assert max(seen.values()) - min(seen.values()) <= 1
     assert len(store.callbacks.some(limit=7)) == 7
+
+
+@pytest.mark.parametrize("limit", [30, 24])
+def test_who_had_no_time_comes_first_in_the_next_turn(store: Store, limit: int) -> None:
+    a_queue(store)
+    names = [f"job{number:02}" for number in range(TOGETHER + 5)]
+    for name in names:
+        submitted(store, name, f"token of {name}")
+    some = store.callbacks.some(limit=limit)
+    store.callbacks.go_on_behind(some[TOGETHER - 1])
+    behind = [kept.job for kept in store.callbacks.some(limit=limit)]
+    assert behind[:5] == names[TOGETHER:]
+    assert behind[5:] == (names[:TOGETHER] if limit > len(names) else [])
 
 
 def test_submissions_at_once_leave_one_token(racing_store: Store) -> None:

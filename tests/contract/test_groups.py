@@ -267,7 +267,12 @@ def test_a_record_is_read_once(dynamo: DynamoStore, items: Table) -> None:
 
 def test_the_rules_of_a_gang_are_read_as_they_were_kept(store: Store) -> None:
     gang = Group(
-        name="grid", members=("a", "b", "c"), min_members=2, mandatory=("b",), same_pool=True
+        name="grid",
+        members=("a", "b", "c"),
+        min_members=2,
+        mandatory=("b",),
+        same_pool=True,
+        elastic=True,
     )
     wanted = replace(stored(), group=gang)
     store.groups.open("grid", digest="d", now=NOW)

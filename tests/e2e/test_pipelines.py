@@ -21,7 +21,7 @@ except ImportError:
 with pytest.MonkeyPatch.context() as region:
     region.setenv("AWS_DEFAULT_REGION", "us-east-1")
     from slotq.pipelines import QueueStep
-    from slotq.pipelines.sdk import LocalPipelineSession
+    from slotq.pipelines.sdk import local_pipeline_session
 
     if VERSION == 2:
         from sagemaker.estimator import Estimator
@@ -53,7 +53,7 @@ def no_telemetry(monkeypatch):
 
 @pytest.fixture
 def session(aws):
-    return LocalPipelineSession(boto3.Session(), default_bucket=aws.bucket)
+    return local_pipeline_session()(boto3.Session(), default_bucket=aws.bucket)
 
 
 def trains(
@@ -138,7 +138,7 @@ def test_a_failed_job_fails_the_step_with_its_reason(aws, script, session):
 
 
 def test_in_another_local_session_no_job_runs_past_the_queue(aws, script, session):
-    other = LocalPipelineSession(boto3.Session(), default_bucket=aws.bucket)
+    other = local_pipeline_session()(boto3.Session(), default_bucket=aws.bucket)
     step = QueueStep("past", trains(session, script, f"s3://{aws.bucket}/models"))
     execution = run(other, step)
     assert execution.status == "Failed"

@@ -978,7 +978,7 @@ ALONE: tuple[Case, ...] = (
             seconds=10,
         ),
         (later(30, an_event("x", "Completed")), a_submit("high", priority=5), A_PASS),
-        {**ends(x=C, a=C, b=C, high=C), "c": ENDED},
+        {**ends(x=C, a=C, high=C), "b": ENDED, "c": ENDED},
         pools=(pool("p", 3),),
         work={"x": Work(runtime=35_000)},
         leases=False,

@@ -17,7 +17,7 @@ TOKEN = "aB3dE5gH7j"
 
 
 class SubmittersDouble:
-    """SSM with the parameters that the stacks of roles make (docs/pipelines-queue.yaml)."""
+    """SSM with the parameters that the stacks of roles make (docs/pipelines/queue.yaml)."""
 
     def __init__(self) -> None:
         self.parameters = {f"/slotq/slotq/pipelines/{QUEUE_NAME}": ROLE_ARN}
@@ -30,6 +30,24 @@ class SubmittersDouble:
         if code:
             raise ClientError({"Error": {"Code": code, "Message": "no"}}, "GetParameter")
         return {"Parameter": {"Value": self.parameters[request["Name"]]}}
+
+
+class ExecutionsDouble:
+    """SageMaker Pipelines: the double that takes answers, and the executions."""
+
+    def __init__(self, waits: Any) -> None:
+        self._waits = waits
+        self.status = "Executing"
+        """Of every execution; or the code of an error."""
+
+    def describe_pipeline_execution(self, **request: Any) -> dict[str, Any]:
+        if self.status in {"ResourceNotFound", "ThrottlingException"}:
+            error = {"Error": {"Code": self.status, "Message": "no"}}
+            raise ClientError(error, "DescribePipelineExecution")
+        return {**request, "PipelineExecutionStatus": self.status}
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._waits, operation)
 
 
 def message(request: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

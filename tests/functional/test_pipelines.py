@@ -15,6 +15,7 @@ from tests.functional.pipelines_double import (
     QUEUE_ARN,
     SUBMITTER,
     TOKEN,
+    ExecutionsDouble,
     SubmittersDouble,
     delivered,
     message,
@@ -33,6 +34,11 @@ AGAIN = {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
 @pytest.fixture
 def ssm() -> SubmittersDouble:
     return SubmittersDouble()
+
+
+@pytest.fixture
+def executions(account: Account) -> ExecutionsDouble:
+    return ExecutionsDouble(account.waits)
 
 
 class Failures:
@@ -71,6 +77,7 @@ def pipelines(account: Account) -> Failures:
 def steps(
     account: Account,
     ssm: SubmittersDouble,
+    executions: ExecutionsDouble,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     """Deliver messages to the function that takes them."""
@@ -78,7 +85,8 @@ def steps(
     account.send("tick")  # takes the pools of the settings in
 
     def client(service: str) -> Any:
-        return ssm if service == "ssm" else account.client(service)
+        own = {"ssm": ssm, "sagemaker": executions}
+        return own.get(service) or account.client(service)
 
     def send(*bodies: Any, **how: Any) -> dict[str, Any]:
         with monkeypatch.context() as patch:
@@ -147,6 +155,12 @@ def test_values_of_pipeline_variables_are_put_in(account: Account, steps):
     assert found["ResourceConfig"]["InstanceCount"] == 2
     assert found["HyperParameters"] == {"epochs": '", "RoleArn": "arn:aws:iam::1:role/x'}
     assert found["RoleArn"] == REQUEST["RoleArn"]
+
+
+def test_an_oversized_request_fails_the_step(pipelines, steps):
+    request = {**REQUEST, "HyperParameters": {f"h{n}": "x" * 2500 for n in range(450)}}
+    assert steps(message(request)) == DONE
+    assert "larger than 1,000,000 bytes" in pipelines.failed[TOKEN]
 
 
 def test_a_message_that_comes_twice_is_one_submission(account: Account, pipelines, steps):
@@ -305,6 +319,27 @@ def test_a_stop_that_comes_before_its_submission_fails_the_step(account: Account
     stop = {"token": TOKEN, "pipelineExecutionArn": EXECUTION, "Status": "Stopping"}
     assert steps(stop) == DONE
     assert "before its job was submitted" in pipelines.failed[TOKEN]
+
+
+@pytest.mark.parametrize("status", ["Stopping", "Stopped", "Failed", "ResourceNotFound"])
+def test_a_message_that_comes_again_after_a_stop_submits_nothing(
+    account: Account, pipelines, executions, steps, status
+):
+    """The stop came while the queue took no job."""
+    executions.status = status
+    assert steps(message(REQUEST), tries=2) == DONE
+    assert account.call("list-jobs")[1]["jobs"] == []
+    assert "before its job was submitted" in pipelines.failed[TOKEN]
+
+
+def test_a_message_that_comes_again_is_submitted_while_the_execution_goes_on(
+    account: Account, executions, steps
+):
+    executions.status = "ThrottlingException"
+    assert steps(message(REQUEST), tries=2) == AGAIN
+    executions.status = "Executing"
+    assert steps(message(REQUEST), tries=3) == DONE
+    assert the_job(account)["state"] == "pending"
 
 
 def test_a_job_that_shall_go_on_is_left_and_its_step_answered(account: Account, pipelines, steps):

@@ -42,6 +42,7 @@ from tests.functional.notified import TOPIC as NOTIFIED_TOPIC
 from tests.functional.pipelines_double import (
     QUEUE_ARN,
     ROLE_ARN,
+    ExecutionsDouble,
     SubmittersDouble,
     delivered,
     message,
@@ -298,6 +299,7 @@ def step_calls(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """What the function for callback steps does: it submits as two roles, cancels what waits and
     what runs, fails steps, and puts away what it does not understand."""
     with monkeypatch.context() as patch:
+        patch.delenv(app.SERVES, raising=False)
         patch.setenv("SLOTQ_ANNOUNCE", "1")
         patch.setenv("SLOTQ_CALLBACKS", "pipeline")
         patch.setenv("SLOTQ_LIMITS", "waiting=2,submissions=60")
@@ -331,6 +333,7 @@ class Steps:
         self._take(*waits, queue=self._other)
         world.pass_time(HOUR // 2)
         self._take(message(request, token="e" * 10), again=1)
+        self._take(message(request, token="e" * 10), again=1, tries=2)
         self._take("not JSON", message({}, token="f" * 10), message({}, token="g" * 10))
         for name in running:  # Their ends are not heard of.
             world.plane.job(name).status = "Completed"
@@ -339,7 +342,7 @@ class Steps:
         assert len(world.waits.answers()) == 2
         return self._recorder
 
-    def _take(self, *bodies: Any, queue: str = QUEUE_ARN, again: int = 0) -> None:
+    def _take(self, *bodies: Any, queue: str = QUEUE_ARN, again: int = 0, tries: int = 1) -> None:
         with self._patch.context() as patch:
             patch.setenv(app.SERVES, app.STEPS)
             patch.setattr(app, "client", self._client)
@@ -347,13 +350,13 @@ class Steps:
             patch.setattr(app, "sagemaker_client", lambda: recorded)
             forget()
             app.submitters.cache_clear()
-            answer = app.handler(delivered(*bodies, queue=queue), context())
+            answer = app.handler(delivered(*bodies, queue=queue, tries=tries), context())
             assert len(answer["batchItemFailures"]) == again
         forget()
 
     def _client(self, service: str) -> Any:
-        own = self._ssm if service == "ssm" else self._account.client(service)
-        return self._recorded(service, own)
+        own = {"ssm": self._ssm, "sagemaker": ExecutionsDouble(self._account.waits)}
+        return self._recorded(service, own.get(service) or self._account.client(service))
 
     def _recorded(self, service: str, client: Any) -> Any:
         plane = self._account.plane

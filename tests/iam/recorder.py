@@ -118,6 +118,9 @@ def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iter
     action = f"sagemaker:{operation}"
     if operation.startswith("SendPipelineExecutionStep"):
         yield call(action, PIPELINE.replace("*", request["CallbackToken"].lower()))
+    elif operation == "DescribePipelineExecution":
+        execution = request["PipelineExecutionArn"].rpartition("/")[2]
+        yield call(action, PIPELINE.replace("*", execution))
     elif operation in {"ListTrainingJobs", "ListProcessingJobs"}:
         yield call(action, "*")
     elif operation == "ListTags":

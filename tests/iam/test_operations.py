@@ -11,9 +11,10 @@ from tests.built.layer import build_layer
 
 
 def test_the_layers_clients_know_exactly_the_called_operations(
-    life, views, campaign, notifier_calls
+    life, views, campaign, notifier_calls, step_calls
 ):
-    called = life.operations | views.operations | campaign.operations | notifier_calls.operations
+    called = life.operations | views.operations | campaign.operations
+    called |= notifier_calls.operations | step_calls.operations
     known = {(service, each) for service, names in build_layer.OPERATIONS.items() for each in names}
     assert called == known
 

@@ -81,7 +81,7 @@ WIDE = {
     "WriteItsLog": "Lambda names the streams of the group",
     "TakeMessages": "operators name the queues of messages, below one name",
     "ReadWhoSubmits": "each queue of messages has a parameter, below one path",
-    "FailSteps": "SageMaker names the executions of the pipelines",
+    "LookAtExecutionsAndFailSteps": "SageMaker names the executions of the pipelines",
 }
 """The statements whose resource has a wildcard, and why it needs one."""
 

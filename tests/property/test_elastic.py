@@ -25,7 +25,9 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
 from slotq_core.policy.state.candidates import Candidate, candidate_of
 from slotq_core.policy.state.groups.elastic import ElasticGang
+from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.state.groups.gangs import LiveGang
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.wire.document.sections import ProjectSection
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
@@ -223,6 +225,24 @@ def test_what_is_never_evicted_stays_within_its_quota(scenario: Scenario) -> Non
 
     if not any(job.cancel_at is not None for job in scenario.jobs if job.group):
         simulate(scenario, watch)  # Who takes a lost member's place in the core is not asked.
+
+
+@given(worlds())
+def test_no_place_in_the_core_protects_more_than_the_quota(scenario: Scenario) -> None:
+    """Also after members have ended, or were cancelled, and others have taken their places."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        may_evict = PlanState(snapshot, now, Budgets(snapshot, now)).may_evict
+        for project in snapshot.projects:
+            safe = [
+                job.demand.slots
+                for job in snapshot.active
+                if job.project == project.name and job.preemptible is False
+                if job.state is not S.STOPPING and not may_evict(job)
+            ]
+            assert sum(safe) <= sum(amount.slots for amount in project.quota.values()), now
+
+    simulate(scenario, watch)
 
 
 @given(worlds())

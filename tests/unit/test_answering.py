@@ -164,6 +164,18 @@ def test_each_other_end_is_a_failure_with_its_own_error(end, error):
     assert json.loads(job_answers.task_failure(answer)[1])["reason"] == answer.reason
 
 
+def test_a_time_box_is_a_failure_of_its_own(world):
+    world.runtime = 10 * 86_400_000
+    world.wait("job1", "token")
+    world.deliver()
+    world.later(86_400 + 200)
+    world.tick()
+    ((_, answer),) = world.waiting.sent
+    error, cause = job_answers.task_failure(answer)
+    assert error == "SlotQ.MaxRuntimeExceeded"
+    assert json.loads(cause)["model"] == "s3://bucket/out/job1/output/model.tar.gz"
+
+
 def test_an_eviction_is_no_end(world):
     world.wait("low", "token", priority=1)
     world.deliver()
@@ -379,6 +391,26 @@ def test_a_tick_without_time_leaves_them_to_the_next(world):
     assert world.waiting.beats == []
     world.manager.tick(budget=4 * answering.SLOWEST)
     assert world.waiting.beats == ["token"]
+
+
+@pytest.mark.parametrize("most", [answering.MOST_A_TICK, 50])
+def test_a_tick_whose_time_runs_out_goes_on_where_it_stopped(world, monkeypatch, most):
+    """Else whose names come last would never have their turn while AWS is slow."""
+    monkeypatch.setattr(answering, "MOST_A_TICK", most)
+    world.runtime = 10_000_000
+    for place in range(70):
+        world.wait(f"job{place:04}", f"token{place:04}")
+    beats = world.waiting.still_waits
+
+    def slowly(callback: Callback) -> bool:
+        world.clock.set(world.clock.now() + 1_000)
+        return beats(callback)
+
+    monkeypatch.setattr(world.waiting, "still_waits", slowly)
+    for ticks in range(1, 5):
+        world.clock.set(world.clock.now() + 60_000)
+        world.manager.tick(budget=40_000)  # Time for twenty.
+        assert len({*world.waiting.beats}) == min(70, 20 * ticks)
 
 
 def test_a_job_whose_records_have_gone_is_answered(world):

@@ -9,6 +9,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     earlier_names  QueueClient's methods under their names of version 0.2
     session        SageMaker's SDKs and boto3, through the queue
     pipelines      steps of SageMaker Pipelines through the queue
+    airflow        the queue in Apache Airflow
     aws_members    the members of the AWS calls that are answered here
     jobs           one job, from submission to end
     groups         jobs submitted together

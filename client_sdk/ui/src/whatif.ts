@@ -54,6 +54,7 @@ export interface WholeAnswer extends Answer {
     same: string;
     now: { before: string; after: string }[];
     timeline: { event: string; before: string; after: string }[];
+    worlds: { project: string; before: string; after: string }[];
     costs: { pool: string; kind: string; before: string; after: string }[];
     prices: string;
     partial: string[];

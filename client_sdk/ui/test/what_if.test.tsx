@@ -8,6 +8,7 @@ const WORDS = {
   same: "The next 8 h: no difference.",
   now: [{ before: "waits", after: "starts in p5" }],
   timeline: [{ event: "starts", before: "in 2 h in p5", after: "now in p5" }],
+  worlds: [{ project: "vision", before: "1 start, no wait", after: "2 starts, waits 5 min" }],
   costs: [{ pool: "p5", kind: "on_demand", before: "24.0 h", after: "40.0 h" }],
   prices: "",
   partial: [],
@@ -51,7 +52,9 @@ test("a setting is added by its path, and both worlds are beside each other", as
   expect(await screen.findByText("fair_share.half_life is 7d")).toBeTruthy();
   await waitFor(() => expect(asked()).toMatchObject({ settings: { "fair_share.half_life": "7d" } }));
   expect(location.search).toBe("?set=fair_share.half_life%3D7d");
-  expect((await screen.findAllByText("Without the change")).length).toBe(3);
+  expect((await screen.findAllByText("Without the change")).length).toBe(4);
+  const vision = screen.getByText("2 starts, waits 5 min").closest("tr")!;
+  expect([...vision.children].map((cell) => cell.textContent)).toEqual(["vision", "1 start, no wait", "2 starts, waits 5 min"]);
   const row = screen.getByText("in 2 h in p5").closest("tr")!;
   expect([...row.children].map((cell) => cell.textContent)).toEqual(["whisper", "starts", "in 2 h in p5", "now in p5"]);
   expect(screen.getByText(/operators: hand them the diff/)).toBeTruthy();

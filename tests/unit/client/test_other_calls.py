@@ -118,7 +118,7 @@ def steps(*kinds):
             },
             "slotq sweep",
         ),
-        ("start_pipeline_execution", PIPELINE, "--after"),
+        ("start_pipeline_execution", PIPELINE, "QueueStep"),
         (
             "retry_pipeline_execution",
             {
@@ -126,7 +126,7 @@ def steps(*kinds):
                 "execution/abcdefghijkl",
                 "ClientRequestToken": "x" * 32,
             },
-            "--after",
+            "QueueStep",
         ),
     ],
 )

@@ -3,9 +3,12 @@ with version 2 and `make test-sagemaker3` with version 3."""
 
 from __future__ import annotations
 
+import copy
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -27,7 +30,7 @@ except ImportError:
 with pytest.MonkeyPatch.context() as region:
     region.setenv("AWS_DEFAULT_REGION", "us-east-1")
     from slotq.pipelines import QueueStep
-    from slotq.pipelines.sdk import PipelineSession
+    from slotq.pipelines.sdk import PipelineSession, local_pipeline_session
 
     if VERSION == 2:
         from sagemaker.estimator import Estimator
@@ -252,6 +255,18 @@ def test_a_wrong_argument_is_refused_by_name(session, changes, field, says):
     assert error.value.field == field
 
 
+@pytest.mark.parametrize("estimator", [None, "s3://a/model.tar.gz", type("E", (), {})()])
+def test_what_trains_in_no_pipeline_is_refused(estimator):
+    with pytest.raises(InvalidRequest, match=r"PipelineSession\(\)") as error:
+        QueueStep("train", estimator, sqs_queue_url=URL)
+    assert error.value.field == "estimator"
+
+
+def test_a_step_can_be_copied(session):
+    step = QueueStep("train", trains(session), data(), sqs_queue_url=URL)
+    assert copy.copy(step).to_request() == step.to_request()
+
+
 def test_retry_policies_are_refused_with_the_reason(session):
     policy = StepRetryPolicy(exception_types=[StepExceptionTypeEnum.SERVICE_FAULT], max_attempts=3)
     with pytest.raises(InvalidRequest, match="give retries=N") as error:
@@ -267,11 +282,70 @@ def test_a_request_too_large_for_a_message_is_refused_when_it_is_built(session):
 
 
 def test_an_unknown_setting_is_a_type_error(session):
+    misspelt: dict[str, Any] = {"prority": 1}
     with pytest.raises(TypeError, match="prority"):
-        QueueStep("train", trains(session), data(), sqs_queue_url=URL, prority=1)
+        QueueStep("train", trains(session), data(), sqs_queue_url=URL, **misspelt)
 
 
 def test_the_sdk_is_imported_only_when_a_step_is_used():
     seen = "import sys, slotq.pipelines; print('sagemaker' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+
+
+@pytest.fixture
+def page(session, tmp_path, monkeypatch):
+    """What the page's block for the installed version defines."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('trains')")
+    iam = boto3.client("iam", region_name="us-east-1")
+    iam.create_role(RoleName="VisionPipelines", AssumeRolePolicyDocument="{}")
+    found = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(found[VERSION - 2], PAGE.name, "exec"), names)
+    return names
+
+
+def test_the_page_s_pipeline_is_as_it_says(page):
+    found = json.loads(page["pipeline"].definition())
+    step = step_in(found)
+    assert (step["Type"], step["SqsQueueUrl"]) == ("Callback", URL)
+    body = json.loads(step["Arguments"]["request"])
+    if VERSION == 2:
+        assert {"Key": "priority", "Value": "10"} in body["Tags"]
+        assert {"Get": "Parameters.Instances"} in [*step["Arguments"].values()]
+        assert "Steps.train.OutputParameters['model']" in json.dumps(found)
+        assert "Steps.train.OutputParameters['accuracy']" in json.dumps(found)
+
+
+@pytest.mark.skipif(VERSION == 3, reason="version 3 hashes no code of training steps")
+def test_unchanged_code_is_the_same_request_however_often_it_is_built(page, monkeypatch):
+    """So Pipelines finds the step in its cache, also tomorrow."""
+    one = page["pipeline"].definition()
+    monkeypatch.setattr("sagemaker.utils.sagemaker_timestamp", lambda: "2027-01-01-00-00-00-000")
+    assert page["pipeline"].definition() == one
+    (folder,) = re.findall(r"s3://[^\\\"]*/sourcedir.tar.gz", one)[:1]
+    Path("train.py").write_text("print('trains better')")
+    assert folder not in page["pipeline"].definition()
+
+
+def test_a_local_session_that_runs_no_pipelines_is_refused(session):
+    if VERSION == 2:
+        from sagemaker.local import LocalSession
+    else:
+        from sagemaker.core.local import LocalSession
+
+    local = LocalSession(session.boto_session)
+    with pytest.raises(InvalidRequest, match="LocalPipelineSession") as error:
+        QueueStep("train", trains(local), data())
+    assert error.value.field == "estimator"
+
+
+def test_a_local_step_refuses_retry_policies_too(session):
+    local = local_pipeline_session()(session.boto_session)
+    with pytest.raises(InvalidRequest, match="retries are the queue's"):
+        QueueStep("train", trains(local), data(), retry_policies=[1])

@@ -99,6 +99,23 @@ def test_a_larger_pool_starts_who_waits(whatif):
     assert answer["assumed"]["runtimes"] == {"eta": 1, "max_runtime": 4}
 
 
+def test_both_worlds_are_beside_each_other_by_project(slotq, whatif):
+    """bert ends after half an hour and resnet starts; whisper waits. With two slots more both start
+    now."""
+    words = "--pool", "p5=5", "--hours", "1"
+    a, b = whatif(*words)["worlds"]
+    assert (a["project"], b["project"]) == ("team-a", "team-b")
+    figures = "starts", "evictions", "completions", "slot_hours", "wait_seconds"
+    assert [a["before"][name] for name in figures] == [1, 0, 1, 2, 600]
+    assert [a["after"][name] for name in figures] == [1, 0, 1, 2.5, 0]
+    assert [b["before"][name] for name in figures] == [0, 0, 0, 1, 1_800]
+    assert [b["after"][name] for name in figures] == [1, 0, 0, 2, 0]
+    printed = slotq("whatif", *words).stdout
+    shown = r"^team-b +0 starts, 0 evictions, 0 completed, 1\.0 slot-hours, waits 30 min +1 start, "
+    assert re.search(shown, printed, re.MULTILINE)
+    assert "slot-hours" not in slotq("whatif", "--hours", "1").stdout, "nothing is changed"
+
+
 def test_more_slots_for_a_time_go_again(whatif):
     """The job that has them goes on; when another ends, its slot is not there for the next."""
     answer = whatif("--more", "p5=1:15m", "--runtime", "3h")

@@ -17,7 +17,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Start
 from slotq_core.policy.state.may_evict import BY_SETTING, may_evict
-from slotq_core.policy.state.quotas.in_quota import in_quota
+from slotq_core.policy.state.quotas.in_quota import cores_beyond_quota, in_quota
 
 NOW = 1_000_000
 
@@ -201,3 +201,24 @@ def test_work_that_is_never_evicted_waits_for_what_is_protected() -> None:
     preemptible = replace(protected, preemptible=True)
     found = plan(world(preemptible, waits("fixed", 2, preemptible=False)), NOW)
     assert [type(decision) for decision in found.decisions] == [Start]
+
+
+def fixed(name: str, since: int, slots: int = 1, **fields: Any) -> Job:
+    return runs(name, since, slots, preemptible=False, **fields)
+
+
+def test_cores_count_behind_all_that_is_never_evicted_and_in_the_order_of_their_starts() -> None:
+    first, second = fixed("g", 1, 2, group="g"), fixed("h", 2, 1, group="h")
+    cores = [[second], [first]]
+    assert cores_beyond_quota(world(first, second), cores, set()) == set()
+    single = fixed("single", 3)
+    assert cores_beyond_quota(world(first, second, single), cores, set()) == {"h"}
+    owed = Claim(pool="p", amount=Demand(slots=2), since=NOW)
+    waiting = waits("owed", 2, preemptible=False, claim=owed)
+    assert cores_beyond_quota(world(first, second, waiting), cores, set()) == {"g", "h"}
+
+
+def test_what_is_beyond_a_core_or_may_be_evicted_takes_nothing_from_a_core() -> None:
+    core, member = fixed("g1", 1, 3, group="g"), fixed("g2", 1, 3, group="g")
+    others = runs("semi", 0, 2), runs("plain", 0, 2, preemptible=True)
+    assert cores_beyond_quota(world(core, member, *others), [[core]], {"g2"}) == set()

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq.jobs.submission import JobSettings
-from slotq.pipelines.sdk import VERSION, LocalPipelineSession, TrainingStep
+from slotq.pipelines.sdk import VERSION, TrainingStep, local_pipeline_session
 from slotq_core.model.jobs import JobState
 
 _REQUEST, _STEP = "slotq_request", "slotq_step"
@@ -47,11 +47,11 @@ class LocalQueueStep(TrainingStep):  # type: ignore[misc]
     ) -> None:
         """As for `QueueStep`. What only the service does (messages, caching) has no meaning here.
         Raises InvalidRequest for a session that runs no pipelines."""
-        session = estimator.sagemaker_session
-        if not isinstance(session, LocalPipelineSession):
+        session, runs_pipelines = estimator.sagemaker_session, local_pipeline_session()
+        if not isinstance(session, runs_pipelines):
             raise InvalidRequest(
                 "give the estimator sagemaker_session=LocalPipelineSession() of "
-                f"{LocalPipelineSession.__module__}",
+                f"{runs_pipelines.__module__}",
                 field="estimator",
             )
         if retry_policies:

@@ -51,10 +51,10 @@ class QueueStep(CallbackStep):  # type: ignore[misc]
     `metrics`, for later steps.
     """
 
-    def __new__(cls, _name: str, estimator: Any, *_: Any, **__: Any) -> Any:
+    def __new__(cls, name: str = "", estimator: Any = None, *inputs: Any, **more: Any) -> Any:
         """In a local pipeline session a training step (`LocalQueueStep`)."""
-        if isinstance(estimator.sagemaker_session, LocalSession):
-            return LocalQueueStep(_name, estimator, *_, **__)
+        if isinstance(getattr(estimator, "sagemaker_session", None), LocalSession):
+            return LocalQueueStep(name, estimator, *inputs, **more)
         return super().__new__(cls)
 
     @takes(JobSettings)
@@ -97,7 +97,7 @@ class QueueStep(CallbackStep):  # type: ignore[misc]
                 f"when_abandoned is 'cancel' or 'continue', not {when_abandoned!r:.40}",
                 field="when_abandoned",
             )
-        if not isinstance(estimator.sagemaker_session, PipelineSession):
+        if not isinstance(getattr(estimator, "sagemaker_session", None), PipelineSession):
             raise InvalidRequest(
                 "give the estimator sagemaker_session=PipelineSession(), so that it submits "
                 "nothing while the pipeline is built",

@@ -3,6 +3,8 @@ different places."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from slotq.session.installed_sdk import sdk_version
 
 VERSION = sdk_version()
@@ -16,14 +18,13 @@ if VERSION == 2:
         CallbackStep,
     )
     from sagemaker.workflow.entities import PipelineVariable
-    from sagemaker.workflow.pipeline_context import LocalPipelineSession, PipelineSession
+    from sagemaker.workflow.pipeline_context import PipelineSession
     from sagemaker.workflow.steps import TrainingStep
 else:
     from sagemaker.core.helper.pipeline_variable import PipelineVariable
     from sagemaker.core.local import LocalSession
     from sagemaker.core.workflow import utilities
     from sagemaker.core.workflow.pipeline_context import PipelineSession
-    from sagemaker.mlops.local import LocalPipelineSession
     from sagemaker.mlops.workflow.callback_step import (
         CallbackOutput,
         CallbackOutputTypeEnum,
@@ -36,10 +37,19 @@ __all__ = [
     "CallbackOutput",
     "CallbackOutputTypeEnum",
     "CallbackStep",
-    "LocalPipelineSession",
     "LocalSession",
     "PipelineSession",
     "PipelineVariable",
     "TrainingStep",
+    "local_pipeline_session",
     "utilities",
 ]
+
+
+def local_pipeline_session() -> Any:
+    """The class of sessions that run pipelines on this machine."""
+    if VERSION == 2:
+        from sagemaker.workflow.pipeline_context import LocalPipelineSession
+    else:
+        from sagemaker.mlops.local import LocalPipelineSession
+    return LocalPipelineSession

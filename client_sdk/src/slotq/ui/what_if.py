@@ -191,6 +191,14 @@ def in_words(view: WhatIfView) -> dict[str, Any]:
             }
             for row in view.timeline
         ],
+        "worlds": [
+            {
+                "project": row.project,
+                "before": answer.world(row.before),
+                "after": answer.world(row.after),
+            }
+            for row in view.worlds
+        ],
         "costs": [
             {
                 "pool": row.pool,

@@ -208,6 +208,15 @@ function Answered({ answer, changes }: { answer: WholeAnswer; changes: boolean }
           )}
         </>
       )}
+      {changes && (
+        <>
+          <h2>The two worlds</h2>
+          <Table
+            heads={["Project", "Without the change", "With it"]}
+            rows={words.worlds.map(({ project, before, after }) => [project || "–", before, after])}
+          />
+        </>
+      )}
       {words.costs.length > 0 && (
         <>
           <h2>What it costs</h2>

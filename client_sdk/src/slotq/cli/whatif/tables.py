@@ -32,6 +32,8 @@ def answer_tables(view: WhatIfView, *, changes: bool) -> RenderableType:
         parts += [Text(), _timeline(view)]
     elif changes:
         parts += [Text(), Text(answer.same(view))]
+    if changes:
+        parts += [Text(), _worlds(view)]
     if view.costs:
         parts += [Text(), _costs(view, changes=changes), Text(view.prices, style="dim")]
     parts += [Text(sentence, style="yellow") for sentence in answer.partial(view)]
@@ -60,6 +62,15 @@ def _timeline(view: WhatIfView) -> Table:
         sides = (answer.moment(side, begin) for side in (row.before, row.after))
         table.add_row(row.job, answer.EVENTS[row.event], *sides)
     _note_rest(table, len(view.timeline))
+    return table
+
+
+def _worlds(view: WhatIfView) -> Table:
+    """What becomes of each project's jobs."""
+    table = columns("PROJECT", "WITHOUT THE CHANGE", "WITH IT")
+    for row in view.worlds[:SHOWN]:
+        table.add_row(row.project or "–", answer.world(row.before), answer.world(row.after))
+    _note_rest(table, len(view.worlds))
     return table
 
 

@@ -30,6 +30,8 @@ QUEUED = "CreateTrainingJob"
 PROCESSING = "CreateProcessingJob"
 """Queued for a session that says `processing=True` (`processing_calls`)."""
 
+_QUEUE_STEP = "make each training step a slotq.pipelines.QueueStep, which waits for a job here"
+
 INSTEAD: Mapping[str, str] = {
     "CreateHyperParameterTuningJob": (
         "put the trials into the queue as a sweep: session.sweep(tuner), "
@@ -42,8 +44,8 @@ INSTEAD: Mapping[str, str] = {
     "CreateAutoMLJobV2": (
         "train the candidates that you want to compare as a sweep: session.sweep, or slotq sweep"
     ),
-    "StartPipelineExecution": "submit the training steps to the queue, each --after the one before",
-    "RetryPipelineExecution": "submit the training steps to the queue, each --after the one before",
+    "StartPipelineExecution": _QUEUE_STEP,
+    "RetryPipelineExecution": _QUEUE_STEP,
 }
 """The operations of which training jobs come that SageMaker itself creates, so that the queue never
 sees them; those of pipelines only where a step trains. Each with what to do instead."""

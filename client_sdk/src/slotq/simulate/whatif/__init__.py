@@ -5,6 +5,7 @@ named_settings  one setting of the document, by its path
 changes     a change, the queue after it, and the steps that apply it
 forecast    the queue in the next hours, and the assumed running times
 costs       the dollars of two forecasts, by pool and kind
+worlds      what becomes of each project's jobs in two forecasts
 comparison  where two forecasts differ
 answer      the answer as JSON and in words
 """

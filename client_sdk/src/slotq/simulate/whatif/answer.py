@@ -82,6 +82,26 @@ class CostRow(BaseModel):
     after: WhatIfCostView | None
 
 
+class WorldView(BaseModel):
+    """What becomes of a project's jobs within the time looked at."""
+
+    starts: int = 0
+    evictions: int = 0
+    completions: int = 0
+    slot_hours: float = 0
+    """Slots held, times hours."""
+    wait_seconds: float = 0
+    """How long its jobs wait from now on, in the mean over all of them."""
+
+
+class WorldRow(BaseModel):
+    project: str
+    """Empty: the jobs of no project."""
+    before: WorldView
+    """Without the change."""
+    after: WorldView
+
+
 class WhatIfView(BaseModel):
     """The present queue, with a change and without."""
 
@@ -100,6 +120,8 @@ class WhatIfView(BaseModel):
     """The jobs that start or are evicted now, with the change or without, and those changed."""
     timeline: list[TimelineRow]
     """How the time after that differs, the earliest first."""
+    worlds: list[WorldRow] = []
+    """What becomes of each project's jobs."""
     configuration: list[EntryChangeView]
     """The change of the configuration."""
     costs: list[CostRow] = []
@@ -175,6 +197,15 @@ def cost(of: WhatIfCostView | None) -> str:
     usd = "" if of.usd is None else f", {of.usd:,.2f} USD"
     saved = f", {of.saved_usd:,.2f} saved" if of.saved_usd else ""
     return f"{of.instance_hours:,.1f} h{usd}{saved}"
+
+
+def world(of: WorldView) -> str:
+    """`12 starts, 3 evictions, 4 completed, 40.5 slot-hours, waits 25 min`."""
+    waits = f"waits {lasting(round(of.wait_seconds * 1000))}" if of.wait_seconds else "no wait"
+    return (
+        f"{units(of.starts, 'starts')}, {units(of.evictions, 'evictions')}, "
+        f"{of.completions} completed, {of.slot_hours:,.1f} slot-hours, {waits}"
+    )
 
 
 def costs_and_total(view: WhatIfView) -> list[CostRow]:

@@ -18,6 +18,7 @@ from slotq.simulate.whatif.answer import (
 )
 from slotq.simulate.whatif.costs import costs
 from slotq.simulate.whatif.forecast import STOP, Forecast
+from slotq.simulate.whatif.worlds import worlds
 from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, JobState
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.document.differences import differences
@@ -68,6 +69,7 @@ def compared(
         ),
         now=sorted(_now(before, after, touched), key=_place),
         timeline=sorted(_timeline(before, after), key=_moment),
+        worlds=worlds(before, after),
         configuration=[entry_change_view(change) for change in changes],
         costs=costs(before, after, known),
         prices=known.in_words,

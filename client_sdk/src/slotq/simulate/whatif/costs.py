@@ -58,7 +58,7 @@ def _uses(of: Forecast) -> Iterator[tuple[UsageGroup, Amounts]]:
             continue
         until = end if run.until is None else min(run.until, end)
         lasted = max(0, until - max(run.running, begin))
-        for name, slots in _held(of.queue.job(run.job), run.pool, pools):
+        for name, slots in held_slots(of.queue.job(run.job), run.pool, pools):
             if name in pools:
                 yield _use(pools[name], pools[name].capacity_kind.value, round(slots * lasted))
     for kept in of.record.warm.values():
@@ -67,7 +67,7 @@ def _uses(of: Forecast) -> Iterator[tuple[UsageGroup, Amounts]]:
             yield _use(pools[kept.pool], WARM, kept.slots * lasted)
 
 
-def _held(job: Job | None, pool: str, pools: dict[str, Pool]) -> Iterator[tuple[str, float]]:
+def held_slots(job: Job | None, pool: str, pools: dict[str, Pool]) -> Iterator[tuple[str, float]]:
     """The slots that the job holds while it runs in the pool, by pool."""
     if job is None:
         return

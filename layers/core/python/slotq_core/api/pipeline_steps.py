@@ -46,20 +46,26 @@ class PipelineSteps:
         answer: Callable[[dict[str, Any]], dict[str, Any]],
         *,
         submitter_of: Callable[[str], str],
+        executes: Callable[[str], bool],
         answers: Callable[[], Answers],
     ) -> None:
         """`answer` answers a request of the API. `submitter_of` gives the ARN of the caller that
-        stands behind a queue's ARN; it raises NotUnderstood. `answers` makes what fails steps."""
-        self._answer, self._submitter_of, self._answers = answer, submitter_of, answers
+        stands behind a queue's ARN; it raises NotUnderstood. `executes` says whether the execution
+        with an ARN goes on; it raises Unavailable. `answers` makes what fails steps."""
+        self._answer, self._submitter_of, self._executes = answer, submitter_of, executes
+        self._answers = answers
 
     def take(self, record: Mapping[str, Any]) -> StepOutcome:
         """Handle one record of an SQS event. Raises NotUnderstood for a message that names no step,
         and for a queue without a submitter; then nobody can be answered. Raises NotDelivered if the
-        failure of a step is not accepted now."""
+        failure of a step is not accepted now, and Unavailable."""
         submitter = self._submitter_of(str(record.get("eventSourceARN")))
         message = read_message(str(record.get("body")))
         if message.stopping:
             return self._stop(message, submitter)
+        if _tries(record) > 1 and not self._executes(message.execution):
+            # The message of the stop came meanwhile, and found no job.
+            return self._failed(message, STOPPED, "the execution, before its job was submitted")
         try:
             body = message.body()
         except InvalidRequest as error:

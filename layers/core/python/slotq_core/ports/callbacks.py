@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from slotq_core.notices.job_answers import JobAnswer
 
 
+TOGETHER = 20
+"""How many are looked at between two looks at the clock: all of them, or none."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptCallback:
     """A callback on its way."""
@@ -54,8 +58,13 @@ class Callbacks(Protocol):
         many tokens."""
 
     def some(self, *, limit: int) -> Sequence[KeptCallback]:
-        """Return at most `limit` of them, by turns: each call goes on behind the one before, and
-        starts again at the end. One that cannot be read is left to an operator."""
+        """Return at most `limit` of them, by turns: where there are more, each call goes on behind
+        the one before, and starts again at the end. One that cannot be read is left to an
+        operator."""
+
+    def go_on_behind(self, kept: KeptCallback) -> None:
+        """Let the next call of `some` go on behind this one, because there was no time for those
+        that come after it. Where there are no more than `TOGETHER`, nothing changes."""
 
     def all(self) -> Iterable[KeptCallback]:
         """Yield every readable one. For people."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.accounting.nodes import DynamoNodes
@@ -18,7 +19,6 @@ from slotq_core.adapters.dynamodb.health import DynamoHealth
 from slotq_core.adapters.dynamodb.jobs import DynamoJobs
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.outbox.callbacks import DynamoCallbacks
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader
 from slotq_core.adapters.dynamodb.reading.loading import DynamoWorlds
@@ -32,6 +32,9 @@ from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, action_count
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.ports.stored import Unwatched, Witness
 from slotq_core.storage.ends import HISTORY
+
+if TYPE_CHECKING:
+    from slotq_core.adapters.dynamodb.outbox.callbacks import DynamoCallbacks
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
@@ -68,7 +71,6 @@ class DynamoStore:
         self.configuration = configuration = DynamoConfiguration(calls, most_actions=most_actions)
         self.health = DynamoHealth(calls, configuration)
         self.nodes = DynamoNodes(calls)
-        self.callbacks = DynamoCallbacks(calls)
         self.usage = DynamoUsage(calls, configuration)
         pools = PoolReader(calls, configuration, pause, at_once)
         quarantine = Quarantine(calls, configuration, bounds)
@@ -110,3 +112,10 @@ class DynamoStore:
             LineAudit(calls, bounds, at_once),
             Inspection(calls, configuration, quarantine, bounds, history=history, clock=clock),
         )
+
+    @cached_property
+    def callbacks(self) -> DynamoCallbacks:
+        """Who waits for jobs' ends. Most queues keep nobody."""
+        from slotq_core.adapters.dynamodb.outbox.callbacks import DynamoCallbacks
+
+        return DynamoCallbacks(self._calls)

@@ -33,7 +33,6 @@ from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import TERMINAL_STATES, Job
 from slotq_core.ports.stored import Change, NewJob, NodeChange, Part, WarmChange
-from slotq_core.storage.callbacks import kept
 from slotq_core.storage.ends import HISTORY
 from slotq_core.storage.holdings import NodeName, NodeUse, PoolChange, node_uses, pool_changes
 from slotq_core.storage.warm_changes import records_of, warm_changes
@@ -94,6 +93,10 @@ def batch_actions(
 def callback_actions(name: str, new: Sequence[NewJob]) -> list[Action]:
     """Return the actions that keep who waits for the ends of new jobs. Without a condition: the
     name was free, so what is kept under it is of a job whose records have gone."""
+    if all(each.callback is None for each in new):
+        return []
+    from slotq_core.storage.callbacks import kept
+
     found = [kept(each.job, each.callback) for each in new if each.callback is not None]
     return [put(name, table.callback_key(callback), write(callback)) for callback in found]
 

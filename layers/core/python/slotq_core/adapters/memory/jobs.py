@@ -13,7 +13,7 @@ from slotq_core.model.groups import Opening, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.notices import Callback
 from slotq_core.policy.lines import line_of
-from slotq_core.ports.callbacks import KeptCallback
+from slotq_core.ports.callbacks import TOGETHER, KeptCallback
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import AwaitedEnded, Mark, NewJob, StoredAlready
 from slotq_core.ports.training import Request
@@ -246,7 +246,13 @@ class MemoryCallbacks:
         if len(places) > limit:
             places = [place for place in places if place > self._behind][:limit]
             self._behind = places[-1] if len(places) == limit else ("", "")
+        elif len(places) > TOGETHER:
+            places.sort(key=lambda place: place <= self._behind)
         return [self._state.callbacks[place] for place in places]
+
+    @one_at_a_time
+    def go_on_behind(self, kept: KeptCallback) -> None:
+        self._behind = _place(kept)
 
     @one_at_a_time
     def all(self) -> list[KeptCallback]:

@@ -28,7 +28,7 @@ from slotq_core.notices.job_answers import JobAnswer
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.notices import pause_after
 from slotq_core.policy.lifecycle.apply import cancelled
-from slotq_core.ports.callbacks import Answers, KeptCallback
+from slotq_core.ports.callbacks import TOGETHER, Answers, KeptCallback
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
@@ -36,9 +36,6 @@ from slotq_core.ports.training import TrainingService
 
 MOST_A_TICK = 1000
 """How many callbacks one tick looks at, with one call each."""
-
-_TOGETHER = 20
-"""How many of them are looked at between two looks at the clock."""
 
 SLOWEST = 15_000
 """Time (ms) that so many may take."""
@@ -67,14 +64,17 @@ class Answering:
         self._wake, self._at_once = wake, at_once
 
     def run(self, *, until: int) -> tuple[str, ...]:
-        """Look at some callbacks, until a time (ms). Returns why some were not accepted; these are
-        sent again. Raises Unavailable."""
+        """Look at some callbacks, until a time (ms); the next tick goes on behind them. Returns why
+        some were not accepted; these are sent again. Raises Unavailable."""
         troubles: list[str] = []
+        if self._clock.now() + SLOWEST > until:
+            return ()
         found = self._store.callbacks.some(limit=MOST_A_TICK)
-        for begin in range(0, len(found), _TOGETHER):
-            if self._clock.now() + SLOWEST > until:
+        for begin in range(0, len(found), TOGETHER):
+            if begin and self._clock.now() + SLOWEST > until:
+                self._store.callbacks.go_on_behind(found[begin - 1])
                 break
-            some = found[begin : begin + _TOGETHER]
+            some = found[begin : begin + TOGETHER]
             names = [*dict.fromkeys(kept.job for kept in some)]
             jobs = self._store.jobs.several(names, readable_only=True)
             told = self._at_once(partial(self._look_at, jobs), some)

@@ -19,8 +19,9 @@ See docs/policy-decisions.md#backfill-where-a-pool-drains.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
@@ -121,8 +122,7 @@ class Backfill:
         pool = room.pool
         # These keep slots beyond the end of a job, or give them to another before.
         keeps = pool.nodes or room.warm or pool.time_slice is not None
-        active = self._state.snapshot.active
-        if not (keeps or any(self._might_take_quota(other, job, room) for other in active)):
+        if not (keeps or any(self._might_take_quota(other, job, room) for other in self._semi)):
             moments = (self._moment(job, room, from_others=kind) for kind in evicts or (None,))
             known = [moment for moment in moments if moment.at is not None]
             if known:
@@ -175,10 +175,15 @@ class Backfill:
             return False
         return any(self._evicts(ahead, started, room, from_others=kind) for kind in expected.evicts)
 
+    @cached_property
+    def _semi(self) -> Sequence[Job]:
+        """The active jobs that are protected while they are within a quota."""
+        return [job for job in self._state.snapshot.active if _is_semi(job)]
+
     def _might_take_quota(self, job: Job, ahead: Job, room: PoolRoom) -> bool:
         """Whether the other job might come within the quota that binds the drained-for job, once
         others have ended."""
-        if job.always_evictable or not job.evictable or self._state.may_evict(ahead):
+        if not _is_semi(job) or self._state.may_evict(ahead):
             return False
         mine = self._state.accounts.of(ahead, room.pool.name)
         pool = job.attempt.pool if job.attempt else room.pool.name
@@ -245,3 +250,7 @@ def _unknown(evicts: tuple[bool, ...]) -> Expected:
 
 def _held(jobs: Iterable[Job]) -> Demand:
     return Demand.total([job.demand for job in jobs])
+
+
+def _is_semi(job: Job) -> bool:
+    return job.evictable and not job.always_evictable

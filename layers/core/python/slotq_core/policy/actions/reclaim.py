@@ -161,8 +161,9 @@ class Search:
         for candidate in in_order(project):
             if candidate.name in self._spare:
                 continue
-            if not any(extra.name in self._spare for extra in candidate.extras):
-                yield candidate
+            if candidate.extras and any(extra.name in self._spare for extra in candidate.extras):
+                continue
+            yield candidate
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims, each of them fair with all the others gone; None if there are none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,11 +65,8 @@ class PlanState:
         self.budgets, self.now, self.precedence = budgets, now, precedence(snapshot)
         snapshot = budgets.without_them()
         self.journal, self.gangs = Journal(), gangs(snapshot)
-        (self.may_evict, self.beyond_core), self.held_in = (
-            _may_evict(snapshot, budgets, self.gangs), dict[str, str](),
-        )  # fmt: skip
-        """Who may be a victim in this plan, and the members of elastic gangs that always may (None:
-        no gang is elastic); by job, the pool that holds slots for it."""
+        self.beyond_core = _beyond_core(snapshot, self.gangs)
+        self.may_evict = _may_evict(snapshot, budgets, self.beyond_core)
         self.nodes = _nodes_of(snapshot, now, self.journal, self.gangs, self.may_evict)
         self.snapshot = seen = self.nodes.as_seen if self.nodes else snapshot
         lines = in_lines(
@@ -98,6 +96,7 @@ class PlanState:
         self.reservations = _reservation_rights(self.rooms, now, budgets)
         self.limits = QuotaLimits(self.accounts, self.shares, self.reservations)
         self.lines, self.decided = self._turn_takers(lines), Decided(self.journal)
+        self.held_in: dict[str, str] = {}  # By job, the pool that holds slots for it.
         self.lost: list[Loss] = []
         """The jobs that lose, in the present turn, the slots that this plan gave them."""
         self.evicted: list[Place] = []
@@ -113,8 +112,7 @@ class PlanState:
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
         self._rooms_of: dict[tuple[tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
-        self._given: dict[str, int] = {}
-        """By job, the checkpoint before the turn in which it got its slots."""
+        self._given: dict[str, int] = {}  # By job, the checkpoint before its turn gave it slots.
 
     def begin_turn(self) -> int:
         """Begin a turn. Return the checkpoint before it."""
@@ -427,26 +425,29 @@ class PlanState:
 
 
 def _may_evict(
-    snapshot: Snapshot, budgets: Budgets, gangs: Mapping[str, LiveGang]
-) -> tuple[MayEvict, set[str] | None]:
-    """Who may be a victim: also by quota, where a semi-preemptible job runs. And the members of
-    elastic gangs that always may."""
-    beyond_core = _beyond_core(gangs)
+    snapshot: Snapshot, budgets: Budgets, beyond_core: AbstractSet[str] | None
+) -> MayEvict:
+    """Who may be a victim: also by quota, where a semi-preemptible job runs."""
     if not any(job.preemptible == SEMI for job in snapshot.active):
-        return may_evict(frozenset(), beyond_core), beyond_core
+        return may_evict(frozenset(), beyond_core)
     from slotq_core.policy.state.quotas.in_quota import in_quota
 
-    protected = in_quota(snapshot, budgets.soft, beyond_core or frozenset())
-    return may_evict(protected, beyond_core), beyond_core
+    return may_evict(in_quota(snapshot, budgets.soft, beyond_core or frozenset()), beyond_core)
 
 
-def _beyond_core(gangs: Mapping[str, LiveGang]) -> set[str] | None:
-    """None: no gang is elastic, as in most queues, and no cold start should pay for one."""
+def _beyond_core(snapshot: Snapshot, gangs: Mapping[str, LiveGang]) -> set[str] | None:
+    """The members of elastic gangs that the plan may evict singly. None: no gang is elastic, as in
+    most queues, and no cold start should pay for one."""
     if not any(gang.group.elastic for gang in gangs.values()):
         return None
-    from slotq_core.policy.state.groups.elastic import beyond_core
+    from slotq_core.policy.state.groups.elastic import beyond_core, changed_cores
 
-    return beyond_core(gangs)
+    names = beyond_core(gangs)
+    if snapshot.projects and (cores := changed_cores(gangs)):
+        from slotq_core.policy.state.quotas.in_quota import cores_beyond_quota
+
+        names |= cores_beyond_quota(snapshot, cores, names)
+    return names
 
 
 def _reservation_rights(

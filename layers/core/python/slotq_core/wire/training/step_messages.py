@@ -47,6 +47,8 @@ class StepMessage:
 
     token: str
     """The step's secret token."""
+    execution: str
+    """The ARN of the pipeline's execution."""
     job: str
     """The name of the step's job. It follows from the execution and the token, so that a repeated
     message is the same submission and the message of a stop finds the job."""
@@ -99,6 +101,7 @@ def read_message(text: str) -> StepMessage:
     pipeline = execution["pipeline"][:_LONGEST_PIPELINE].strip("-")
     return StepMessage(
         token=token,
+        execution=execution[0],
         job=f"{pipeline}-{execution['id']}-{mark}",
         stopping=status == "Stopping",
         arguments=arguments if isinstance(arguments, dict) else {},

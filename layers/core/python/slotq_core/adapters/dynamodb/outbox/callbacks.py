@@ -13,10 +13,12 @@ from slotq_core.adapters.dynamodb.transactions import put
 from slotq_core.errors import Conflict, NotUnderstood, Unavailable
 from slotq_core.model.jobs import Job
 from slotq_core.model.notices import Callback
-from slotq_core.ports.callbacks import KeptCallback
+from slotq_core.ports.callbacks import TOGETHER, KeptCallback
 from slotq_core.storage import callbacks
 
 _TRIES = 10
+
+_TURN = table.task_key("callbacks")
 
 
 class DynamoCallbacks:
@@ -52,24 +54,32 @@ class DynamoCallbacks:
             raise NotUnderstood(f"the callback of job {job} cannot be read") from None
 
     def some(self, *, limit: int) -> list[KeptCallback]:
-        """Return them. The place of the last one is noted only where there are more of them."""
+        """Return them. The place of the last one is noted only where there are more of them, and
+        what is noted is read only where a tick may have had no time for some."""
         items = [*self._calls.query(expressions.partition(table.CALLBACKS), limit=limit + 1)]
-        if len(items) > limit:
-            items = self._next(limit)
+        if len(items) > min(limit, TOGETHER):
+            behind = str((self._calls.item(_TURN) or {}).get("behind", {}).get("S", ""))
+            if len(items) > limit:
+                items = self._next(behind, limit)
+            else:
+                items.sort(key=lambda item: item["sk"]["S"] <= behind)
         return Sieve().read(items, callback_of)
 
-    def _next(self, limit: int) -> list[Item]:
-        key = table.task_key("callbacks")
-        begin = str((self._calls.item(key) or {}).get("behind", {}).get("S", ""))
+    def _next(self, behind: str, limit: int) -> list[Item]:
         some = (
-            expressions.partition_after(table.CALLBACKS, begin)
-            if begin
+            expressions.partition_after(table.CALLBACKS, behind)
+            if behind
             else expressions.partition(table.CALLBACKS)
         )
         items = [*self._calls.query(some, limit=limit)]
-        end = items[-1]["sk"]["S"] if len(items) == limit else ""
-        self._calls.put(key, {"behind": {"S": end}} if end else {})
+        self._note(items[-1]["sk"]["S"] if len(items) == limit else "")
         return items
+
+    def go_on_behind(self, kept: KeptCallback) -> None:
+        self._note(table.callback_key(kept)[1])
+
+    def _note(self, behind: str) -> None:
+        self._calls.put(_TURN, {"behind": {"S": behind}} if behind else {})
 
     def all(self) -> Iterator[KeptCallback]:
         items = self._calls.query(expressions.partition(table.CALLBACKS))

@@ -71,6 +71,22 @@ def beyond_core(gangs: Mapping[str, LiveGang]) -> set[str]:
     return names
 
 
+def changed_cores(gangs: Mapping[str, LiveGang]) -> list[list[Job]]:
+    """The cores of gangs that are not preemptible, of which a member has ended, or was stopped and
+    waits. Another one may have taken its place, for which nobody has asked a quota."""
+    return [
+        core
+        for gang in gangs.values()
+        if gang.breathes and (gang.group.ended or any(job.attempts for job in gang.waiting))
+        if (core := _fixed_core(gang))
+    ]
+
+
+def _fixed_core(gang: LiveGang) -> list[Job]:
+    names = core_of(gang, gang.live)
+    return [job for job in gang.live if job.name in names and not job.evictable]
+
+
 class ElasticGang(RunningGang):
     """The running members of an elastic gang, all in one pool: the core is one candidate, and each
     other member another."""

@@ -38,17 +38,46 @@ def in_quota(
     if not semi or not snapshot.projects:
         return frozenset()
     quotas = _Quotas(snapshot, beyond_budget)
-    for job in runs:
-        if not job.evictable and job.attempt:
-            quotas.hold([(job, job.attempt.pool, job.attempt.node)])
-    for job in (*snapshot.active, *snapshot.waiting):
-        if not job.evictable and job.claim and job.name not in beyond_core:
-            quotas.hold([(job, job.claim.pool, job.claim.node)])
+    _hold_fixed(quotas, snapshot, runs, beyond_core)
     protected: set[str] = set()
     for unit in _in_order(semi, snapshot):
         if quotas.hold([(job, job.attempt.pool, job.attempt.node) for job in unit if job.attempt]):
             protected.update(job.name for job in unit)
     return frozenset(protected)
+
+
+def cores_beyond_quota(
+    snapshot: Snapshot, cores: Iterable[Sequence[Job]], beyond_core: AbstractSet[str]
+) -> set[str]:
+    """Of these cores of gangs that are not preemptible, which have other members than they started
+    with, the names of those that the quotas do not hold. They count behind all other work that is
+    never evicted, in the order of their starts."""
+    found: set[str] = set()
+    quotas = _Quotas(snapshot, frozenset())
+    units = sorted(cores, key=lambda core: (_last_start(core), core[0].group))
+    apart = beyond_core | {job.name for core in units for job in core}
+    runs = [job for job in snapshot.active if job.state is not JobState.STOPPING]
+    _hold_fixed(quotas, snapshot, [job for job in runs if job.name not in apart], apart)
+    for core in units:
+        if not quotas.hold([(job, job.attempt.pool, "") for job in core if job.attempt]):
+            found.update(job.name for job in core)
+    return found
+
+
+def _last_start(core: Iterable[Job]) -> int:
+    return max(job.attempt.admitted_at if job.attempt else 0 for job in core)
+
+
+def _hold_fixed(
+    quotas: _Quotas, snapshot: Snapshot, runs: Iterable[Job], apart: AbstractSet[str]
+) -> None:
+    """Count what is never evicted, and what is owed to such jobs, without those `apart`."""
+    for job in runs:
+        if not job.evictable and job.attempt:
+            quotas.hold([(job, job.attempt.pool, job.attempt.node)])
+    for job in (*snapshot.active, *snapshot.waiting):
+        if not job.evictable and job.claim and job.name not in apart:
+            quotas.hold([(job, job.claim.pool, job.claim.node)])
 
 
 def _in_order(semi: Iterable[Job], snapshot: Snapshot) -> Sequence[list[Job]]:
