@@ -25,9 +25,9 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
 from slotq_core.policy.state.candidates import Candidate, candidate_of
 from slotq_core.policy.state.groups.elastic import ElasticGang
-from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.wire.document.sections import ProjectSection
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
