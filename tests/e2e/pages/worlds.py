@@ -181,6 +181,11 @@ WORLDS: dict[str, World] = {
         then=checks.USAGE,
     ),
     "docs/warm.md": World(pools=(P5,)),
+    "docs/processing.md": World(
+        pools=(P5,),
+        files={"clean.py": "print('clean')"},
+        then={"slotq show processing:clean": checks.says("processing:clean")},
+    ),
     "docs/plans.md": World(
         files={"plans.json": PLANS},
         setup=(
