@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 # What depends on the SDK's version; `make test` and `make journeys` run the rest of these files with version 2.
-SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/e2e/test_sdk_v3_nodes.py tests/unit/client/test_session3.py \
+SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/e2e/test_sdk_v3_nodes.py tests/e2e/test_sdk_v3_processing.py tests/unit/client/test_session3.py \
 	tests/unit/client/test_pipelines.py tests/e2e/test_pipelines.py \
 	tests/unit/client/test_client_page.py::test_the_answers_to_the_first_questions_are_right \
 	tests/unit/client/test_client_page.py::test_the_model_trainer_example_runs \
@@ -158,10 +158,11 @@ schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuratio
 tables: $(INSTALLED) ## Write what follows from the tables of verbs and routes: the page's buttons, tables in docs/
 	$(BIN)/python -m tests.table_pages
 
-training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
+training-fields: $(INSTALLED) ## Write anew what the door knows of CreateTrainingJob and CreateProcessingJob requests
 	@mkdir -p .cache
-	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
-	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training/training_fields.py
+	$(BIN)/python -m tests.training_fields CreateTrainingJob > .cache/training_fields.py
+	$(BIN)/python -m tests.training_fields CreateProcessingJob > .cache/processing_fields.py
+	mv .cache/training_fields.py .cache/processing_fields.py layers/core/python/slotq_core/wire/training/
 
 instance-types: $(INSTALLED) ## Write anew what SageMaker's instances contain
 	@mkdir -p .cache

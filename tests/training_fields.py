@@ -1,15 +1,16 @@
-"""Writes the core's table of a CreateTrainingJob request's fields: `make training-fields`."""
+"""Writes the core's tables of the fields of CreateTrainingJob and CreateProcessingJob requests:
+`make training-fields`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from slotq.jobs.sagemaker_model import KINDS, input_shape
-from slotq_core.wire.training.training_request import REQUEST
 
 _HEAD = '''\
-"""The fields of a CreateTrainingJob request: names, types, and which are required.
+"""The fields of a {operation} request: names, types, and which are required.
 
 Generated from botocore {version} by `make training-fields`; do not edit. Admission does not ask
 botocore itself: loading SageMaker's service model takes longer than the rest of a submission.
@@ -57,8 +58,8 @@ def _tuple(name: str, members: list[str]) -> list[str]:
 def page(version: str, request: Any) -> str:
     """The module's text."""
     found = {shape.name: shape for shape in structures(request)}
-    assert next(iter(found)) == REQUEST
-    lines = [_HEAD.format(version=version)]
+    operation = next(iter(found)).removesuffix("Request")
+    lines = [_HEAD.format(version=version, operation=operation)]
     lines.append("STRUCTURES: Mapping[str, Mapping[str, str]] = {")
     for name, shape in found.items():
         members = [f'        "{key}": "{notation(it)}",' for key, it in shape.members.items()]
@@ -75,4 +76,4 @@ def page(version: str, request: Any) -> str:
 if __name__ == "__main__":
     import botocore
 
-    print(page(botocore.__version__, input_shape()), end="")
+    print(page(botocore.__version__, input_shape(sys.argv[1])), end="")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slotq.local.training.plane import Plane
-from slotq_core.adapters.sagemaker.service import JOB_TAG
+from slotq_core.names import JOB_TAG
 from tests.functional.account import TABLE
 
 PAUSE = 0.05

@@ -169,7 +169,9 @@ def _route(event: Any) -> tuple[str, Handle]:
         steps = os.environ.get(SERVES) == STEPS
         return ("PipelineSteps", on_steps) if steps else ("Pass", on_wake)
     match event.get("source"), event.get("detail-type"):
-        case "aws.sagemaker", "SageMaker Training Job State Change":
+        case "aws.sagemaker", (
+            "SageMaker Training Job State Change" | "SageMaker Processing Job State Change"
+        ):
             return "TrainingEvent", on_training_event
         case "slotq", "pass":
             return "Pass", on_pass
@@ -211,7 +213,8 @@ def with_local_caller(event: Event) -> Event:
 
 
 def on_training_event(event: Event, context: Any) -> dict[str, Any]:
-    """Record what happened to a training job; run a pass if a pass may now decide differently."""
+    """Record what happened to a training or processing job; run a pass if it may now decide
+    differently."""
     try:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
@@ -366,7 +369,8 @@ def subject_of(event: object) -> str:
     """Return the event's training job, or else its id, so that the event can be found again."""
     known = event if isinstance(event, Mapping) else {}
     detail = known.get("detail")
-    name = detail.get("TrainingJobName") if isinstance(detail, Mapping) else None
+    named = detail if isinstance(detail, Mapping) else {}
+    name = named.get("TrainingJobName") or named.get("ProcessingJobName")
     return str(name or known.get("id") or "an event without an id")[:100]
 
 

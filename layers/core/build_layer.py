@@ -62,14 +62,18 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     "s3": frozenset({"GetObject", "PutObject"}),
     "sagemaker": frozenset(
         {
+            "CreateProcessingJob",
             "CreateTrainingJob",
+            "DescribeProcessingJob",
             "DescribeTrainingJob",
             "DescribeTrainingPlan",
             "ListTags",
+            "ListProcessingJobs",
             "ListTrainingJobs",
             "DescribePipelineExecution",
             "SendPipelineExecutionStepFailure",
             "SendPipelineExecutionStepSuccess",
+            "StopProcessingJob",
             "StopTrainingJob",
             "UpdateTrainingJob",
         }

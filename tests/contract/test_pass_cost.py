@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.jobs import Job
 from slotq_core.ports.training import (
     CallResult,
@@ -41,7 +43,7 @@ class Training:
         self.calls.append("describe")
         return None
 
-    def live(self) -> LiveTrainingJobs:
+    def live(self, works: Collection[WorkKind] = ()) -> LiveTrainingJobs:
         raise AssertionError("a pass must not list: 2 calls a second for the whole account")
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:

@@ -8,7 +8,7 @@ from benchmarks.live.watch import Watch
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.sagemaker.service import JOB_TAG
+from slotq_core.names import JOB_TAG
 from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.worlds import a_pool, a_queue, starts, waits
 from tests.functional.account import TABLE

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from slotq.local.training.virtual_runner import VirtualRunner, Work
-from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.model.nodes import node_of_owner
+from slotq_core.names import JOB_TAG
 from slotq_core.operations.nodes.node_stops import SILENCE_MARGIN
 from slotq_core.timestamps import to_datetime
 from slotq_core.wire.nodes.documents import (

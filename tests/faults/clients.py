@@ -13,6 +13,7 @@ from slotq.local.services.training_service import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.timestamps import to_datetime
+from slotq_core.wire.training.processing_request import job_name
 from tests.faults.agents import BUCKET
 from tests.faults.gate import Call, Invocation, Killed
 from tests.faults.promises import CONVERGENT
@@ -52,11 +53,19 @@ class WatchedPlane(PlaneClient):
         self._world = world
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
-        name = request["TrainingJobName"]
         refuse_hostile(request)
+        return self._watched(request, super().create_training_job)
+
+    def create_processing_job(self, **request: Any) -> dict[str, Any]:
+        return self._watched(request, super().create_processing_job)
+
+    def _watched(
+        self, request: Mapping[str, Any], create: Callable[..., dict[str, Any]]
+    ) -> dict[str, Any]:
+        name = job_name(request)
         before = self._world.plane.job(name)
         try:
-            return super().create_training_job(**request)
+            return create(**request)
         finally:
             there = self._world.plane.job(name)
             if there is not None and there is not before:
@@ -69,6 +78,12 @@ class WatchedPlane(PlaneClient):
         self._world.watch.stops(name)
         self._world.stopped.setdefault(name, self._world.clock.now())
         return super().stop_training_job(**request)
+
+    def stop_processing_job(self, **request: Any) -> dict[str, Any]:
+        name = job_name(request)
+        self._world.watch.stops(name)
+        self._world.stopped.setdefault(name, self._world.clock.now())
+        return super().stop_processing_job(**request)
 
 
 def no_time_passes(_: float) -> None:

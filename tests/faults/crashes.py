@@ -44,7 +44,9 @@ READS = frozenset(
         "get_object",
         "query",
         "scan",
+        "describe_processing_job",
         "describe_training_job",
+        "list_processing_jobs",
         "list_training_jobs",
         "list_tags",
         "send_task_heartbeat",
@@ -208,12 +210,16 @@ def finish(world: World, scenario: Scenario, *, unanswered: Sequence[Step] = ())
 def finish_quietly(world: World) -> None:
     """A pass over a settled world decides nothing and makes no call."""
     if not world.watch.broken:
-        decisions, creates = world.watch.decisions, world.plane.calls["CreateTrainingJob"]
+        decisions, creates = world.watch.decisions, _creates(world)
         for _ in range(2):
             world.bump()
             world.run_pass()
-        if (decisions, creates) != (world.watch.decisions, world.plane.calls["CreateTrainingJob"]):
+        if (decisions, creates) != (world.watch.decisions, _creates(world)):
             world.watch.note(STABLE, "a pass over a settled world has written something")
+
+
+def _creates(world: World) -> int:
+    return sum(calls for name, calls in world.plane.calls.items() if name.startswith("Create"))
 
 
 def shortest(scenario: Scenario, crash: Crash) -> tuple[Scenario, Crash, World]:

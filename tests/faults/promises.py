@@ -35,14 +35,13 @@ from slotq_core.adapters.dynamodb.layout.table import (
 from slotq_core.adapters.dynamodb.layout.validation import node_at, whole_node
 from slotq_core.adapters.dynamodb.sharing_documents import unpacked
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
-from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.gpu_amounts import WHOLE as WHOLE_GPU
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node, NodeState, node_of_owner
-from slotq_core.names import token_in_tags
+from slotq_core.names import JOB_TAG, QUEUE_TAG, token_in_tags
 from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
 from slotq_core.usage.attempt_use import WARM

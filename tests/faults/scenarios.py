@@ -24,7 +24,6 @@ from slotq_core.adapters.dynamodb.layout.table import CALLERS, LINES, YIELD_PREF
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
-from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.callers import NO_LIMITS, Access, Limits
 from slotq_core.model.demand import Demand
@@ -32,6 +31,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import CapacityKind, NodeRules, Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.names import JOB_TAG, QUEUE_TAG
 from slotq_core.notices.job_answers import SUPERSEDED
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
 from tests.faults.agents import AgentRules
@@ -154,6 +154,24 @@ def submit(at: float, job: str, **fields: Any) -> Step:
         world.submit(job, **fields)
 
     return Step(at, f"submit {job}", act, "submit", job)
+
+
+def submit_processing(at: float, job: str, priority: int = 0, **tags: str) -> Step:
+    """A processing job, in a pool for them."""
+    settings = {f"slotq:{key}": value for key, value in tags.items()}
+    cluster = {"InstanceType": TYPES["p"], "InstanceCount": 1, "VolumeSizeInGB": 1}
+    body = {
+        "ProcessingJobName": job,
+        "ProcessingResources": {"ClusterConfig": cluster},
+        "AppSpecification": {"ImageUri": "image"},
+        "RoleArn": request(job)["RoleArn"],
+        "Tags": [
+            {"Key": key, "Value": value}
+            for key, value in {"priority": str(priority), **settings}.items()
+        ],
+    }
+    name = f"processing:{job}"
+    return Step(at, f"submit {name}", lambda world: world.submit_body(body), "submit", name)
 
 
 def submit_for_task(at: float, job: str, number: int = 1, **fields: Any) -> Step:

@@ -9,6 +9,7 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.items import write_in_parts
 from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
 from slotq_core.model.callers import CallerLimits, Limits
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import CapacityKind, Pool
@@ -63,6 +64,7 @@ from tests.faults.scenarios import (
     submit_for_task,
     submit_group,
     submit_hostile,
+    submit_processing,
     submit_wide,
     until,
     yields_agree_with_attempts,
@@ -117,6 +119,19 @@ SAGEMAKER_TAKES_A_PLAN = "sagemaker_takes_a_plan_before_the_queue_stops_its_job"
 
 STORIES: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
+    Scenario(
+        "processing_and_training_of_one_name",
+        (
+            submit_processing(1, "a", preemptible="true"),
+            submit(2, "a", pools="q", instance_type=TYPES["q"]),
+            submit_processing(30, "b", priority=5),
+            submit_processing(31, "c"),
+        ),
+        done("processing:a", "a", "processing:b", "processing:c"),
+        pools=(pool(work=WorkKind.PROCESSING), pool("q")),
+        work={"processing:a": Work(runtime=100_000, checkpoint=False)},
+        runtime=60_000,
+    ),
     Scenario(
         "third_of_two_waits",
         (submit(1, "a"), submit(2, "b"), submit(3, "c")),

@@ -51,6 +51,7 @@ from slotq_core.operations.bulk import ChangeOutcome, NotReached
 from slotq_core.operations.jobs.batches import NewMember
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.training.processing_request import job_name
 from tests.faults.agents import BUCKET, AgentRules, Agents, Bucket, NodeRunner
 from tests.faults.clients import (
     SOON,
@@ -214,8 +215,8 @@ class World:
         self.submit_body(body, tries=tries)
 
     def submit_body(self, body: Mapping[str, Any], *, tries: int = 3, by: str = "ann") -> None:
-        name = body["TrainingJobName"]
         submission, wanted = parse_submission(json.dumps(body))
+        name = submission.name
 
         def ask(manager: QueueManager, _: Invocation) -> None:
             try:
@@ -685,4 +686,5 @@ def on_event(
 
 def _named(event: Mapping[str, Any]) -> str:
     detail = event["detail"]
-    return f"event {detail['TrainingJobName']} {detail['SecondaryStatus']}"
+    status = detail.get("SecondaryStatus") or detail["ProcessingJobStatus"]
+    return f"event {job_name(detail)} {status}"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slotq_core.adapters.sagemaker.service import QUEUE_TAG
+from slotq_core.names import QUEUE_TAG
 from tests.functional.account import Account, add_job, forget, sample
 
 ALLOWED = json.loads(sample("add-job")["body"])["RoleArn"]

@@ -47,6 +47,7 @@ from tests.functional.pipelines_double import (
     delivered,
     message,
 )
+from tests.functional.test_processing import processing_body
 from tests.iam.recorder import FUNCTION, OWN, PLAN, VOLUMES, Client, Recorder
 from tests.unit.notices.jobs import job
 
@@ -150,6 +151,7 @@ def life(
     assert account.call(more)[0] == 200
     _buy_plan(account)
     _wait_for_ends(account)
+    _process(account)
     removed = {**sample("remove-pool"), "path": "/pools/more"}
     assert account.call(removed)[0] == 200
     assert account.call("set-project")[0] == 200
@@ -177,6 +179,35 @@ def _buy_plan(account: Account) -> None:  # noqa: F811
     account.send("tick")
     account.call("examine")
     assert account.call({**sample("remove-pool"), "path": "/pools/winter"})[0] == 200
+
+
+def _process(account: Account) -> None:  # noqa: F811
+    """Run processing jobs in a pool of their own: one is evicted, one cancelled, one ends unseen,
+    and the doctor looks."""
+    settings = {"slots": 2, "instance_type": "ml.m5.xlarge", "work": "processing"}
+    data = {**sample("set-pool"), "path": "/pools/data", "body": json.dumps(settings)}
+    assert account.call(data)[0] == 200
+    role = json.loads(sample("add-job")["body"])["RoleArn"]
+    evicted = [{"Key": "slotq:preemptible", "Value": "true"}]
+    urgent = [{"Key": "priority", "Value": "9"}]
+    for name, tags in (("evicted", evicted), ("clean", []), ("unseen", urgent)):
+        body = processing_body(name, RoleArn=role, Tags=tags)
+        assert account.call({**sample("add-job"), "body": json.dumps(body)})[0] == 202
+        account.settle()
+    account.call({**sample("cancel-job"), "path": "/jobs/processing:clean"})
+    account.settle()
+    for again in ("examine", "tick", "mend"):
+        account.clock.set(account.clock.now() + HOUR)
+        account.plane.advance()
+        account.emitted.clear()
+        account.plane.handle("CreateProcessingJob", {**processing_body(f"{again}s"), "Tags": []})
+        if again == "tick":
+            account.send(again)
+        else:
+            account.call(again)
+    account.settle()
+    removed = {**sample("remove-pool"), "path": "/pools/data"}
+    assert account.call(removed)[0] == 200
 
 
 def _wait_for_ends(account: Account) -> None:  # noqa: F811

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slotq.local.training.plane import Plane
+from slotq_core.model.capacity.work import WorkKind, marked
 from tests.cloudformation import ACCOUNT, REGION
 from tests.functional.account import TABLE
 from tests.iam.evaluator import Call, call
@@ -120,33 +121,32 @@ def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iter
     elif operation == "DescribePipelineExecution":
         execution = request["PipelineExecutionArn"].rpartition("/")[2]
         yield call(action, PIPELINE.replace("*", execution))
-    elif operation == "ListTrainingJobs":
+    elif operation in {"ListTrainingJobs", "ListProcessingJobs"}:
         yield call(action, "*")
     elif operation == "ListTags":
         yield call(action, request["ResourceArn"])
     elif operation == "DescribeTrainingPlan":
         yield call(action, request["TrainingPlanName"])
     else:
-        name = request["TrainingJobName"]
-        arn = f"arn:aws:sagemaker:{OWN}:training-job/{name.lower()}"
-        if operation == "CreateTrainingJob":
-            yield from _create(arn, request)
+        name = request.get("TrainingJobName") or request["ProcessingJobName"]
+        work = WorkKind.PROCESSING if "ProcessingJobName" in request else WorkKind.TRAINING
+        arn = f"arn:aws:sagemaker:{OWN}:{work}-job/{name.lower()}"
+        if operation.startswith("Create"):
+            yield from _create(operation, arn, request)
         else:
-            there = plane.job(name)
+            there = plane.job(marked(name, work))
             tags = there.tags if there else {}
             yield call(action, arn, {f"aws:ResourceTag/{key}": tags[key] for key in tags})
 
 
-def _create(arn: str, request: Mapping[str, Any]) -> Iterator[Call]:
+def _create(operation: str, arn: str, request: Mapping[str, Any]) -> Iterator[Call]:
     tags = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
     context = {f"aws:RequestTag/{key}": value for key, value in tags.items()}
     with_keys = {**context, "aws:TagKeys": sorted(tags)}
-    yield call("sagemaker:CreateTrainingJob", arn, with_keys)
-    if plan := request["ResourceConfig"].get("TrainingPlanArn"):
+    yield call(f"sagemaker:{operation}", arn, with_keys)
+    if plan := request.get("ResourceConfig", {}).get("TrainingPlanArn"):
         yield call("sagemaker:CreateTrainingJob", plan, with_keys)
-    yield call(
-        "sagemaker:AddTags", arn, {**with_keys, "sagemaker:TaggingAction": "CreateTrainingJob"}
-    )
+    yield call("sagemaker:AddTags", arn, {**with_keys, "sagemaker:TaggingAction": operation})
     to = {"iam:PassedToService": "sagemaker.amazonaws.com", "iam:AssociatedResourceArn": arn}
     yield call("iam:PassRole", request["RoleArn"], to)
 

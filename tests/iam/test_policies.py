@@ -224,6 +224,8 @@ def test_every_condition_is_needed(calls):
 
 
 TRAINING_JOB = f"arn:aws:sagemaker:{OWN}:training-job/job1"
+PROCESSING_JOB = f"arn:aws:sagemaker:{OWN}:processing-job/job1"
+ANOTHERS = {"aws:RequestTag/slotq:queue": "another"}
 OURS = {"aws:RequestTag/slotq:queue": TABLE}
 TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
 OWN_ACCOUNT = {"aws:ResourceAccount": ACCOUNT}
@@ -234,8 +236,14 @@ NEAR_MISSES = [
     call("iam:PassRole", ROLE, {"iam:PassedToService": "ec2.amazonaws.com"}),
     call("iam:PassRole", ROLE),
     call("sagemaker:CreateTrainingJob", TRAINING_JOB),
-    call("sagemaker:CreateTrainingJob", TRAINING_JOB, {"aws:RequestTag/slotq:queue": "another"}),
-    call("sagemaker:CreateProcessingJob", f"arn:aws:sagemaker:{OWN}:processing-job/job1", OURS),
+    call("sagemaker:CreateTrainingJob", TRAINING_JOB, ANOTHERS),
+    call("sagemaker:CreateProcessingJob", PROCESSING_JOB),
+    call("sagemaker:CreateProcessingJob", PROCESSING_JOB, ANOTHERS),
+    call("sagemaker:CreateProcessingJob", TRAINING_JOB, OURS),
+    call("sagemaker:CreateTransformJob", f"arn:aws:sagemaker:{OWN}:transform-job/job1", OURS),
+    call("sagemaker:StopProcessingJob", PROCESSING_JOB),
+    call("sagemaker:StopProcessingJob", PROCESSING_JOB, {"aws:ResourceTag/slotq:queue": "another"}),
+    call("sagemaker:AddTags", PROCESSING_JOB, OURS),
     call("sagemaker:CreateTrainingJob", PLAN),
     call("sagemaker:CreateTrainingJob", f"{PLAN}-2", OURS),
     call("sagemaker:DescribeTrainingPlan", f"{PLAN}-2"),

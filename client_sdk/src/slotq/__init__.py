@@ -21,6 +21,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     cli            the program `slotq`
     output         tables and JSON
     checkup        checks of the way from this machine to the queue
+    account        what runs in the account beside the queue
     remote_shell   a shell in a running job, and its ports here
     ui             the queue in the browser
     cost           what a queue costs

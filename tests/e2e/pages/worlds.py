@@ -181,6 +181,11 @@ WORLDS: dict[str, World] = {
         then=checks.USAGE,
     ),
     "docs/warm.md": World(pools=(P5,)),
+    "docs/processing.md": World(
+        pools=(P5,),
+        files={"clean.py": "print('clean')"},
+        then={"slotq show processing:clean": checks.says("processing:clean")},
+    ),
     "docs/plans.md": World(
         files={"plans.json": PLANS},
         setup=(
@@ -258,10 +263,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
     "docs/federated.md": {"  meta.json\n": "a picture of the folder"},
-    "docs/gangs.md": {
-        "estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it",
-        "elastic: true": "a part of a file; tests/e2e/test_elastic.py submits such a gang",
-    },
+    "docs/gangs.md": {"estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it"},
     "docs/give-it-to-your-team.md": {
         "make wheels": "it wants npm: tests/built/test_wheels.py installs wheels",
         "aws s3 sync": AWS,

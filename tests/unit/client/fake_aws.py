@@ -107,6 +107,15 @@ class FakeSageMaker:
             raise refused("DescribeTrainingJob", "ValidationException")
         return {"TrainingJobName": TrainingJobName}
 
+    def _list(self, **_: Any) -> dict[str, Any]:
+        """Nothing is in progress."""
+        if self.trouble is not None:
+            raise self.trouble
+        return {}
+
+    list_training_jobs = list_processing_jobs = list_transform_jobs = _list
+    list_hyper_parameter_tuning_jobs = list_auto_ml_jobs = _list
+
 
 class FakeServices:
     """The fakes as `App.aws`, by service name."""

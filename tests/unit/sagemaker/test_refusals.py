@@ -163,16 +163,15 @@ def test_a_long_refusal_is_read_quickly() -> None:
     assert calls(20_000) <= calls(1) + 100
 
 
-@pytest.mark.parametrize("operation", ["describe", "live", "look_into"])
-def test_a_denied_read_names_the_missing_right(operation: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "asked"),
+    [("describe", ("job1",)), ("live", ()), ("look_into", ("job1",))],
+)
+def test_a_denied_read_names_the_missing_right(operation: str, asked: tuple[str, ...]) -> None:
     error = client_error("AccessDeniedException", f"{USER}sagemaker:ListTrainingJobs {NOBODY}")
     training = SageMakerTraining(
         queue="test", clock=VirtualClock(), make_client=lambda: Failing(error)
     )
-    ask = {
-        "describe": lambda: training.describe("job1"),
-        "live": training.live,
-        "look_into": lambda: training.look_into("job1", now=0),
-    }[operation]
+    more = {"now": 0} if operation == "look_into" else {}
     with pytest.raises(RightMissing, match="a right is missing, sagemaker:ListTrainingJobs"):
-        ask()
+        getattr(training, operation)(*asked, **more)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, RootModel
 from pydantic.json_schema import models_json_schema
 
 from slotq.output.json_views import (
+    AccountView,
     CheckupView,
     DeploymentView,
     GraphView,
@@ -142,8 +143,8 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "retry": (JobView, QueueView),
     "history": (JobView, QueueView, GroupView),
     "timeline": (AttemptsPageView,),
-    "pools": (PoolsView,),
-    "pools list": (PoolsView,),
+    "pools": (PoolsView, AccountView),
+    "pools list": (PoolsView, AccountView),
     "pools show": (PoolView,),
     "pools set": (PoolsView,),
     "pools resize": (PoolsView,),

@@ -32,6 +32,7 @@ from slotq.jobs.submission import collected_by, collector_of
 from slotq.jobs.verbs import Outcome
 from slotq.transport.answers import error_of_one
 from slotq.transport.connection import LONGEST, Connection
+from slotq_core.wire.training.processing_request import job_name
 from slotq_core.wire.views.jobs import JobView
 
 if TYPE_CHECKING:  # `slotq ls` need not wait for what only submissions use.
@@ -64,7 +65,7 @@ class ManySubmissions(JobCalls):
             try:
                 sent[number] = self._checked(request)
             except InvalidRequest as error:
-                done[number] = Outcome(name=_name_in(request), error=error)
+                done[number] = Outcome(name=job_name(request), error=error)
         total = len(done) + len(sent)
         for ended in self._ended(sent):
             done |= ended
@@ -92,7 +93,7 @@ class ManySubmissions(JobCalls):
             except SlotQError as error:
                 if not begun:
                     raise
-                yield {number: Outcome(name=_name_in(left[number]), error=error) for number in left}
+                yield {number: Outcome(name=job_name(left[number]), error=error) for number in left}
                 return
             ended = {number: each for number, each in found.items() if not _comes_again(each)}
             left = {number: request for number, request in left.items() if number not in ended}
@@ -122,7 +123,7 @@ class ManySubmissions(JobCalls):
         if len(views) != len(jobs):
             raise UnexpectedAnswer(f"the queue answered for {len(views)} of {len(jobs)} jobs")
         return {
-            number: Outcome(name=_name_in(request), job=view.job, error=_error_in(view, place))
+            number: Outcome(name=job_name(request), job=view.job, error=_error_in(view, place))
             for place, ((number, request), view) in enumerate(
                 zip(requests.items(), views, strict=True)
             )
@@ -132,7 +133,7 @@ class ManySubmissions(JobCalls):
         self, requests: Mapping[int, Mapping[str, Any]], *, begun: bool
     ) -> Iterator[dict[int, Outcome]]:
         for number, request in requests.items():
-            name = _name_in(request)
+            name = job_name(request)
             try:
                 yield {number: Outcome(name=name, job=self._put(request))}
             except Refused as error:
@@ -169,7 +170,7 @@ class Batch:
     def collect(self, request: Mapping[str, Any]) -> JobView:
         """Collect a job; returns its view before submission. Raises NameTaken if the batch has
         another one of that name."""
-        name = _name_in(request)
+        name = job_name(request)
         if self._requests.setdefault(name, request) != request:
             raise NameTaken(
                 f"the batch has another job named '{name}'; choose another name",
@@ -256,10 +257,6 @@ def batch_of(queue: Connection) -> Batch | None:
     return found if isinstance(found, Batch) else None
 
 
-def _name_in(request: Mapping[str, Any]) -> str:
-    return str(request.get("TrainingJobName") or "")
-
-
 def _first(requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
     """As many of the requests, the first ones, as one call submits."""
     found: dict[int, Mapping[str, Any]] = {}
@@ -295,4 +292,4 @@ def _given_up(
     """The outcomes of jobs that are not sent again. Raises Unavailable if no job was submitted."""
     if isinstance(error, Unavailable) and not begun:
         raise error
-    return {number: Outcome(name=_name_in(left[number]), error=error) for number in left}
+    return {number: Outcome(name=job_name(left[number]), error=error) for number in left}

@@ -33,6 +33,7 @@ from slotq.transport.connection import ConnectedCalls
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
+from slotq_core.wire.training.processing_request import renamed
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
 
@@ -226,7 +227,7 @@ class JobCalls(SubmissionCalls, VerbsByName):
         the queue provided belongs to the first job alone, unless the clone is to `resume` its work.
         """
         again = self._whole_request(name, resume=resume)
-        request = {**again, "TrainingJobName": new_name}
+        request = renamed(again, new_name)
         tags = settings_tags(priority=priority, project=project)
         return self._put(with_tags(request, tags, override=True))
 
@@ -284,7 +285,7 @@ def _states(wanted: str | Iterable[str]) -> list[str]:
 
 
 def _path(name: str) -> str:
-    if not names.is_legal(name):
+    if not names.is_job(name):
         raise InvalidRequest(f"{name!r} cannot be a job's name: use {names.RULE}", field="name")
     return "/jobs/" + quote(name, safe="")
 

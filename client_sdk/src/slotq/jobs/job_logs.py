@@ -21,7 +21,7 @@ from slotq.jobs.follow import ended_by_time_box
 from slotq.jobs.notices import Output, Trouble, one_line
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
-from slotq_core.names import LOG_GROUP
+from slotq_core.names import LOG_GROUP, log_place
 from slotq_core.timestamps import from_iso
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class LogSource:
     """A stream of the log group, or the lines of one attempt in the stream of its node."""
 
     stream: str
+    group: str = LOG_GROUP
     mark: str = ""
     """What begins the attempt's lines in the stream of a node; empty: a stream of its own."""
     since: int | None = None
@@ -59,7 +60,7 @@ class LogSource:
     @property
     def place(self) -> dict[str, Any]:
         """Where GetLogEvents reads."""
-        place: dict[str, Any] = {"logGroupName": LOG_GROUP, "logStreamName": self.stream}
+        place: dict[str, Any] = {"logGroupName": self.group, "logStreamName": self.stream}
         return place if self.since is None else {**place, "startTime": self.since}
 
     def events(self, page: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -131,8 +132,8 @@ class LogTail:
         self._last = last
         self.skipped = False
         """Whether lines before the `last` may be missing."""
-        self._tokens: dict[tuple[str, str], str] = {}
-        """By stream and attempt."""
+        self._tokens: dict[tuple[str, str, str], str] = {}
+        """By log group, stream and attempt."""
         self._nodes: dict[str, str] = {}
         """The streams of nodes, by their training jobs."""
         self._read_after_end: Counter[int] = Counter()
@@ -180,7 +181,8 @@ class LogTail:
         streams = list(_streams(self._client, training_job))
         for stream in streams:
             label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
-            for message in self._events(LogSource(stream=stream)):
+            source = LogSource(stream=stream, group=log_place(training_job)[0])
+            for message in self._events(source):
                 yield label + message
         return bool(streams)
 
@@ -193,7 +195,7 @@ class LogTail:
         return self._nodes[training_job]
 
     def _events(self, source: LogSource) -> Iterator[str]:
-        key = source.stream, source.mark
+        key = source.group, source.stream, source.mark
         if self._last is not None and key not in self._tokens:
             lines, self._tokens[key] = _end_of(self._client, source, self._last)
             self.skipped |= len(lines) == self._last
@@ -211,8 +213,9 @@ class LogTail:
 
 
 def _streams(client: Any, training_job: str) -> Iterator[str]:
+    group, prefix = log_place(training_job)
     pages = client.get_paginator("describe_log_streams").paginate(
-        logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/"
+        logGroupName=group, logStreamNamePrefix=prefix
     )
     for page in pages:
         for stream in page["logStreams"]:
@@ -259,13 +262,15 @@ def failure_log(logs: Callable[[], Any], job: JobView) -> list[str]:
 
 
 def _last_lines(client: Any, attempt: AttemptView) -> Iterator[str]:
-    streams = [*islice(_streams(client, attempt.training_job), _INSTANCES)]
+    group, _ = log_place(attempt.training_job)
+    found_streams = islice(_streams(client, attempt.training_job), _INSTANCES)
+    streams = [LogSource(stream=stream, group=group) for stream in found_streams]
     if (node := source_on_node(client, attempt)) is not None:
-        found = {"": [*(LogSource(stream=stream) for stream in streams), node]}
+        found = {"": [*streams, node]}
     elif len(streams) > 1:
-        found = {f"[{host_of(stream)}] ": [LogSource(stream=stream)] for stream in streams}
+        found = {f"[{host_of(source.stream)}] ": [source] for source in streams}
     else:
-        found = {"": [LogSource(stream=stream) for stream in streams]}
+        found = {"": streams}
     for label, sources in found.items():
         lines = [line for source in sources for line in _end_of(client, source, LAST_LINES)[0]]
         for line in lines[-LAST_LINES:]:

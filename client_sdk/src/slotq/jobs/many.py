@@ -90,7 +90,7 @@ class Many(VerbsOfMany):
     ) -> list[Outcome]:
         if len(self.names) == 1 and self._states is None:
             return self._singly(self.names, alone, refusals=refusals)
-        legal = [name for name in self.names if names.is_legal(name)]
+        legal = [name for name in self.names if names.is_job(name)]
         changes = [{"name": name, **change} for name in legal]
         return self._together(changes, alone, refusals=refusals)
 

@@ -15,7 +15,14 @@ import botocore.session
 
 from slotq.errors import InvalidRequest
 from slotq_core import names
-from slotq_core.wire.training.training_request import RequestFault, Shape, faults_by, refusal
+from slotq_core.wire.training.processing_request import is_processing
+from slotq_core.wire.training.training_request import (
+    RequestFault,
+    Shape,
+    faults_by,
+    processing_faults_by,
+    refusal,
+)
 
 KINDS = {"long": "integer", "double": "float"}
 """The JSON type of botocore's types that have another name."""
@@ -36,10 +43,10 @@ def training_request() -> Shape:
     return shape_of(input_shape())
 
 
-def input_shape() -> Any:
+def input_shape(operation: str = "CreateTrainingJob") -> Any:
     """botocore's own object for the shape of the request."""
     service = botocore.session.Session().get_service_model("sagemaker")
-    return service.operation_model("CreateTrainingJob").input_shape
+    return service.operation_model(operation).input_shape
 
 
 def shape_of(shape: Any) -> Shape:
@@ -95,13 +102,19 @@ def python_pattern(pattern: str | None) -> str | None:
 
 
 def check(request: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest with all faults of a CreateTrainingJob request, each with its path.
+    """Raises InvalidRequest with all faults of a CreateTrainingJob or CreateProcessingJob request,
+    each with its path.
 
     Faults are values that are missing, of the wrong type, unknown or out of bounds. Not if the only
     faults are missing fields of the request itself: the job's project may fill them in, and the
     queue refuses them otherwise. `request` is in JSON form.
     """
-    faults = faults_by(training_request(), _as_it_is_sent(request))
+    sent = _as_it_is_sent(request)
+    if is_processing(request):
+        shape = shape_of(input_shape("CreateProcessingJob"))
+        faults = processing_faults_by(shape, sent)
+    else:
+        faults = faults_by(training_request(), sent)
     if not all(fault.lacks and "." not in fault.path for fault in faults):
         raise _refused(faults)
 

@@ -13,6 +13,7 @@ notifier       notifies people of their jobs
 sam_local      the built functions under `sam local`
 services       AWS around the queue: moto, API Gateway, Lambda
 training       the SageMaker training plane
+processing     processing jobs on that plane
 container      jobs as processes: /opt/ml, environment, transfer
 job_processes  a shell beside a job's process, its ports, and connections there
 """

@@ -26,12 +26,14 @@ from botocore.exceptions import ClientError
 from slotq.local.container.job_output import batches
 from slotq.local.endpoint import Endpoint
 from slotq.local.keys import write_private
+from slotq.local.processing.processing_job import kind_of_record
 from slotq.local.services.aws import TABLE
 from slotq.local.services.dynamodb import InMemoryDynamo
 from slotq.local.training.plane import Plane
 from slotq.local.training.runner import WorkEnd
 from slotq.local.training.training_job import TrainingJob, Transition
-from slotq_core.names import LOG_GROUP
+from slotq_core.model.capacity.work import WorkKind
+from slotq_core.names import LOG_GROUP, LOG_GROUPS
 
 _VERSION = 1
 _FOLDER, _FILE = "kept", "state.json"
@@ -62,6 +64,7 @@ class EmulatorSnapshot:
                     "objects": index,
                     "items": saved_items(self._dynamo),
                     "lines": saved_lines(self._logs),
+                    "processing_lines": saved_lines(self._logs, LOG_GROUPS[WorkKind.PROCESSING]),
                     "jobs": saved_jobs(self._plane.jobs()),
                 }
             )
@@ -78,6 +81,8 @@ class EmulatorSnapshot:
         self._objects.restore(values["objects"])
         restore_items(self._dynamo, values["items"])
         restore_lines(self._logs, values["lines"])
+        processing = values.get("processing_lines", {})  # Earlier versions kept none.
+        restore_lines(self._logs, processing, LOG_GROUPS[WorkKind.PROCESSING])
         self._plane.take_over(read_jobs(values["jobs"]))
 
     def _read(self) -> dict[str, Any] | None:
@@ -132,18 +137,18 @@ Line = tuple[int, str]
 """The time (milliseconds since 1970) and the text."""
 
 
-def saved_lines(logs: Any) -> dict[str, list[Line]]:
+def saved_lines(logs: Any, group: str = LOG_GROUP) -> dict[str, list[Line]]:
     """The log lines by stream. Empty before any job has written one."""
     try:
-        pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=LOG_GROUP)
+        pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=group)
         names = [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
     except logs.exceptions.ResourceNotFoundException:
         return {}
-    return {name: list(_lines(logs, name)) for name in names}
+    return {name: list(_lines(logs, name, group)) for name in names}
 
 
-def _lines(logs: Any, stream: str) -> Iterator[Line]:
-    asked = {"logGroupName": LOG_GROUP, "logStreamName": stream, "startFromHead": True}
+def _lines(logs: Any, stream: str, group: str) -> Iterator[Line]:
+    asked = {"logGroupName": group, "logStreamName": stream, "startFromHead": True}
     token: str | None = None
     while True:
         page = logs.get_log_events(**asked, **({"nextToken": token} if token else {}))
@@ -153,13 +158,13 @@ def _lines(logs: Any, stream: str) -> Iterator[Line]:
         token = page["nextForwardToken"]
 
 
-def restore_lines(logs: Any, streams: Mapping[str, list[Line]]) -> None:
+def restore_lines(logs: Any, streams: Mapping[str, list[Line]], group: str = LOG_GROUP) -> None:
     if streams:
-        logs.create_log_group(logGroupName=LOG_GROUP)
+        logs.create_log_group(logGroupName=group)
     for name, lines in streams.items():
-        logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
+        logs.create_log_stream(logGroupName=group, logStreamName=name)
         for batch in batches([{"timestamp": at, "message": text} for at, text in lines]):
-            logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=name, logEvents=batch)
+            logs.put_log_events(logGroupName=group, logStreamName=name, logEvents=batch)
 
 
 def saved_jobs(jobs: Iterable[TrainingJob]) -> list[dict[str, Any]]:
@@ -175,7 +180,7 @@ def _training_job(value: dict[str, Any]) -> TrainingJob:
         "transitions": [Transition(**transition) for transition in value["transitions"]],
         "exit": None if value["exit"] is None else WorkEnd(**value["exit"]),
     }
-    return TrainingJob(**{**value, **parts})
+    return kind_of_record(value["request"])(**{**value, **parts})
 
 
 Entry = dict[str, Any]

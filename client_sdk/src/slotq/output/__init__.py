@@ -5,6 +5,7 @@ group_tables    groups of jobs and sweeps as tables
 job_graph       which jobs come after which
 timeline_text   the attempts of a window
 usage_tables    what jobs have used as a table and as CSV
+account_tables  what runs in the account beside the queue
 pool_tables     pools and changes as tables
 node_tables     nodes, with a cell for each GPU
 project_tables  projects, and users' quotas as bars

@@ -83,6 +83,49 @@ class UsageView(BaseModel):
     """Records that the queue could not read and that are not counted."""
 
 
+class AccountJobView(BaseModel):
+    """A job of the account that is in progress."""
+
+    name: str
+    status: str
+    """SageMaker's own word: `InProgress`, `Stopping`."""
+    created_at: str
+    instances: dict[str, int]
+    """By instance type. Empty for a tuning or AutoML job, whose instances are those of the jobs
+    that it starts; and where the job could not be looked at."""
+    started_by: str = ""
+    """The ARN of the tuning, AutoML, labeling or training job or of the monitoring schedule that
+    started it; empty: a call of its own."""
+
+
+class AccountKindView(BaseModel):
+    """The jobs of one kind that are in progress."""
+
+    kind: str
+    """`training`, `processing`, `transform`, `tuning`, `automl`."""
+    jobs: list[AccountJobView]
+    """Without those of queues of SlotQ."""
+    of_queues: dict[str, int] = {}
+    """How many jobs belong to queues of SlotQ, by the queue's name; they are not in `jobs`."""
+    left_out: int = 0
+    """How many jobs in progress were not looked at, because there are too many."""
+    listed: int = 0
+    """How many jobs were listed, the newest first, in progress or ended."""
+    complete: bool = True
+    """Whether all jobs of the last 90 days were listed."""
+    problem: str = ""
+    """Why jobs of this kind could not be read."""
+
+
+class AccountView(BaseModel):
+    """What runs in the account and region beside the queue."""
+
+    version: int = VERSION
+    kinds: list[AccountKindView]
+    training_pools: dict[str, list[str]]
+    """The queue's pools by instance type: training jobs past the queue take their instances."""
+
+
 class VersionView(BaseModel):
     slotq: str
     """Version of this program."""

@@ -26,6 +26,7 @@ from slotq.packaging import training_file
 from slotq.session.answers.deletion import Deletion
 from slotq.session.answers.log_calls import LogCalls
 from slotq.session.answers.other_calls import Refusing
+from slotq.session.answers.processing_calls import ProcessingCalls
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
 from slotq.session.other_sessions import copy_of, hook_later_defaults, report_spawned_processes
 from slotq.session.training_calls import TrainingCalls
@@ -40,6 +41,9 @@ class QueueSettings(JobSettings, total=False):
     endpoint: Annotated[str | None, "the URL of the queue's API; default from the config"]
     api_id: Annotated[str | None, "the API's id, with a VPC endpoint; default from the config"]
     queue: Annotated[QueueClient | None, "an existing client, instead of a new one"]
+    processing: Annotated[
+        bool | None, "queue processing jobs too, in pools for them (docs/processing.md)"
+    ]
     ship_training: Annotated[
         bool | None, "put slotq_training.py beside the code, for scripts that can be suspended"
     ]
@@ -130,6 +134,7 @@ def connect(
             own["project"] = config.project
     queue = queue.with_settings(**own)
     training = TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
+    training.processing = bool(settings.get("processing"))
     if settings.get("ship_training"):
         training.ship = partial(
             _shipped, cache(lambda: (aws or aws_session.made()).client("s3")), say
@@ -177,9 +182,10 @@ class Installation:
             ),
         )
         self.training = training
+        processing = (ProcessingCalls(training),) if training.processing else ()
         self.calls: Mapping[str, TakenCall] = {
             call.operation: call
-            for part in (training, logs, deletion, refusing)
+            for part in (training, *processing, logs, deletion, refusing)
             for call in part.calls()
         }
 

@@ -33,6 +33,7 @@ from slotq.session.hooks import untouched
 from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
+from slotq_core.model.capacity.work import WorkKind, bare, marked, work_of
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views.jobs import JobView
 
@@ -153,6 +154,29 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         else:
             _print(self._tail(), job)
 
+    def wait_for_processing_job(self, job: str, poll: int = 5) -> Any:
+        """The same of a processing job."""
+        name = marked(job, WorkKind.PROCESSING)
+        if self._training.known(name) is None:
+            return super().wait_for_processing_job(job, poll)
+        self._follow(name, logs=False)
+        return self.describe_processing_job(job)
+
+    def logs_for_processing_job(
+        self,
+        job_name: str,
+        wait: bool = False,  # noqa: FBT001, FBT002 - the parent's signature
+        poll: float = 10,
+    ) -> None:
+        """Show a processing job's logs; with `wait` follow it to its end."""
+        job = self._training.known(marked(job_name, WorkKind.PROCESSING))
+        if job is None:
+            super().logs_for_processing_job(job_name, wait, poll)
+        elif wait:
+            self._follow(job.name, logs=True)
+        else:
+            _print(self._tail(), job)
+
     def _follow(self, name: str, *, logs: bool) -> None:
         tail = self._tail()
 
@@ -175,7 +199,8 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
                 log_of=lambda job: () if logs else self._failure_log(job),
             )
         except KeyboardInterrupt:
-            self._say(left(name, "estimator.latest_training_job.stop()"))
+            stop = {WorkKind.TRAINING: "estimator.latest_training_job.stop()"}
+            self._say(left(name, stop.get(work_of(name), "processor.latest_job.stop()")))
             raise Interrupted from None
         if logs and job.attempts:
             self._sleep(min(LAST_LOGS, self._poll))
@@ -201,11 +226,16 @@ def _check(job: JobView) -> None:
     if job.state == JobState.COMPLETED:
         return
     if ended_by_time_box(job):
-        _log.warning("Training job %s ended with status 'Stopped': %s.", job.name, job.message)
+        _log.warning("%s ended with status 'Stopped': %s.", _in_words(job), job.message)
         return
     raise UnexpectedStatusException(
-        message=f"Error for Training job {job.name}: {job.state}. Reason: "
+        message=f"Error for {_in_words(job)}: {job.state}. Reason: "
         f"{job.message or '(No reason provided)'}",
         allowed_statuses=["Completed"],
         actual_status={"failed": "Failed"}.get(job.state, "Stopped"),
     )
+
+
+def _in_words(job: JobView) -> str:
+    """`Training job a`, as the SDK names it."""
+    return f"{work_of(job.name).capitalize()} job {bare(job.name)}"

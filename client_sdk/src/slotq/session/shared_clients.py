@@ -16,12 +16,15 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from slotq.session.answers.other_calls import INSTEAD, QUEUED
+from slotq.session.answers.log_calls import work_in
+from slotq.session.answers.other_calls import INSTEAD, PROCESSING, QUEUED
 from slotq.session.hooks import Answer, Context, Params, TakenCall, take_over
 from slotq.session.install import Installation
-from slotq.session.training_calls import KIND, last_to_answer
+from slotq.session.training_calls import last_to_answer, name_in_arn
+from slotq_core.model.capacity.work import WorkKind, marked
+from slotq_core.wire.training.processing_request import job_name
 
-STARTING = frozenset(f"sagemaker.{operation}" for operation in (QUEUED, *INSTEAD))
+STARTING = frozenset(f"sagemaker.{operation}" for operation in (QUEUED, PROCESSING, *INSTEAD))
 """The operations of a session that starts something with them; all others are about a job."""
 KEPT = 32
 """Number of latest sessions whose jobs are found after the sessions are gone; as many clients as
@@ -71,7 +74,9 @@ class SharedClients:
 
         def before(params: Params, context: Context) -> Callable[[], Answer] | None:
             for installation in choose(params):
-                call, seen = installation.calls[operation], len(context)
+                call, seen = installation.calls.get(operation), len(context)
+                if call is None:
+                    continue  # That session leaves processing jobs to SageMaker.
                 answer = call.before(params, context)
                 if answer is not None or len(context) > seen:
                     context[_TAKEN] = call
@@ -110,9 +115,9 @@ def _job_of(params: Params) -> str:
     (stream, *_) = params.get("logStreamNames") or [
         params.get("logStreamName") or params.get("logStreamNamePrefix")
     ]
-    return str(
-        params.get("TrainingJobName") or arn.partition(KIND)[2] or str(stream or "").split("/")[0]
-    )
+    group = str(params.get("logGroupName") or params.get("logGroupIdentifier") or "")
+    in_logs = marked(str(stream or "").split("/")[0], work_in(group) or WorkKind.TRAINING)
+    return job_name(params) or name_in_arn(arn) or in_logs
 
 
 shared = SharedClients()

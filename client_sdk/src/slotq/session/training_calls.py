@@ -37,7 +37,9 @@ from slotq.jobs.submission import jsonable
 from slotq.session.answers.describe import arn_of, as_the_job, description, has_training_job
 from slotq.session.answers.list_training_jobs import TrainingJobListing
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
+from slotq_core.model.capacity.work import WorkKind, marked
 from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.training.processing_request import NAME, is_processing
 from slotq_core.wire.views.jobs import JobView
 
 _JOB = "slotq_job"
@@ -45,8 +47,8 @@ SEARCHES = (
     "Search looks through SageMaker's training jobs: it does not find jobs that wait in the queue, "
     "and shows each attempt by itself. ListTrainingJobs and `slotq ls` list the queue's jobs"
 )
-KIND = ":training-job/"
-"""The part of an ARN between the account and the training job's name."""
+KINDS = {f":{work}-job/": work for work in WorkKind}
+"""The part of an ARN between the account and the name of a job, by the job's kind of work."""
 PAUSE = 5.0
 """Seconds between two tries while the queue does not answer."""
 last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
@@ -92,6 +94,8 @@ class TrainingCalls:
         uploads; None: the code stays unchanged."""
         self.logged_elsewhere: Callable[[str], object] | None = None
         """Receives the lines of a wait that another log shows; None: they are dropped."""
+        self.processing = False
+        """Whether processing jobs go to the queue, too."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
         self._caller = ""
@@ -150,10 +154,15 @@ class TrainingCalls:
         sent = jsonable(request)
         if _capturing.get() is self:
             raise Captured(sent if self.ship is None else self.ship(sent, lambda: None))
-        if self.names is not None:
+        processes = is_processing(sent)
+        if processes and gathering() is not None:
+            raise InvalidRequest(
+                "a processing job belongs to no gang; start it outside the block", field=NAME
+            )
+        if self.names is not None and not processes:
             with untouched():
                 self.names.check(sent.get("TrainingJobName"), region)
-        if self.ship is not None:
+        if self.ship is not None and not processes:
             sent = self.ship(sent, partial(self._ask, sent))
         gang, batch = gathering(), batch_of(self._queue)
         if gang is not None:
@@ -217,13 +226,13 @@ class TrainingCalls:
             params["TrainingJobName"] = job.training_job
             context[_JOB] = job
             return None
-        return lambda: description(job, self._request(job.name), region=_region(context))
+        return lambda: description(job, self.request(job.name), region=_region(context))
 
     def _stop(self, params: Params, _: Context) -> Callable[[], Answer] | None:
         job = self._job(params.get("TrainingJobName"))
-        return None if job is None else partial(self._cancel, job.name)
+        return None if job is None else partial(self.cancel, job.name)
 
-    def _cancel(self, name: str) -> Answer:
+    def cancel(self, name: str) -> Answer:
         self._queue.jobs.cancel(name)
         return {}
 
@@ -263,8 +272,8 @@ class TrainingCalls:
 
     def _waiting(self, arn: Any) -> JobView | None:
         """The job with this ARN, if SageMaker has no training job for it now."""
-        kind, _, name = str(arn or "").partition(KIND)
-        job = self._job(name) if kind.startswith("arn:") and name else None
+        name = name_in_arn(str(arn or ""))
+        job = self._job(name) if name else None
         return None if job is None or has_training_job(job) else job
 
     def _job(self, name: Any) -> JobView | None:
@@ -290,11 +299,20 @@ class TrainingCalls:
         except (NoSuchJob, InvalidRequest):
             return None
 
-    def _request(self, name: str) -> Mapping[str, Any]:
+    def request(self, name: str) -> Mapping[str, Any]:
         """The request of a job, cached: its tags may be out of date; the rest never changes."""
         if name not in self._requests:
             self._requests[name] = self._queue.jobs.request(name)
         return self._requests[name]
+
+
+def name_in_arn(arn: str) -> str:
+    """The queue's name of the job with this ARN; empty: it is no ARN of a job."""
+    for part, work in KINDS.items():
+        before, _, name = arn.partition(part)
+        if before.startswith("arn:") and name:
+            return marked(name, work)
+    return ""
 
 
 def _show_the_job(parsed: Answer, context: Context) -> None:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from slotq_core.model.capacity.work import MARK, WorkKind, bare, marked, work_of
+
 LONGEST = 63
 """The most characters of a training job's name. The pattern alone allows any number of hyphens."""
 
@@ -23,6 +25,13 @@ _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
 SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxLength": LONGEST}
 """SageMaker's own rule for TrainingJobName, as a JSON schema."""
+
+JOB_SCHEMA: dict[str, Any] = {
+    "pattern": f"^({MARK})?{_NAME.pattern}$",
+    "minLength": 1,
+    "maxLength": len(MARK) + LONGEST,
+}
+"""The rule for a job's name in the queue (`model.capacity.work`)."""
 
 STAMP = "-qstamp-"
 """Marks a name that the queue made; submitted names may not contain it."""
@@ -62,6 +71,11 @@ shown, and shorter than a token."""
 SUBMITTER_TAG = "slotq:submitter"
 """The submitter of a job; on training jobs only, for cost allocation."""
 
+JOB_TAG = "slotq:job"
+QUEUE_TAG = "slotq:queue"
+"""The job and the queue that a training job belongs to, on each that a queue creates. Training jobs
+of earlier versions lack the queue's."""
+
 CHECKPOINTS_FOLDER = "slotq-checkpoints"
 """The folder below a job's output in which the queue provides places for checkpoints."""
 
@@ -73,6 +87,9 @@ MAX_TAGS = 44
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """The CloudWatch log group of training jobs. Its streams are `<training job>/<host>-<time>`."""
+
+LOG_GROUPS = {WorkKind.TRAINING: LOG_GROUP, WorkKind.PROCESSING: "/aws/sagemaker/ProcessingJobs"}
+"""The log group of each kind of work."""
 
 _KEPT = 44
 LONGEST_TAG = 256
@@ -86,15 +103,27 @@ def is_legal(name: str) -> bool:
     return len(name) <= LONGEST and _NAME.fullmatch(name) is not None
 
 
-def training_job_name(job: str, number: int) -> str:
-    """The training job's name of an attempt: the job's own for the first, a stamped one afterwards.
+def is_job(name: str) -> bool:
+    """Whether a job of the queue may have this name (`model.capacity.work`)."""
+    return is_legal(bare(name))
 
-    At most 63 characters for up to 9,999 attempts, and legal in SageMaker if `job` is.
+
+def training_job_name(job: str, number: int) -> str:
+    """The training job's name of an attempt: the job's own for the first, a stamped one afterwards,
+    with the mark of the job's kind of work.
+
+    Without the mark at most 63 characters for up to 9,999 attempts, and legal in SageMaker if the
+    job's name is.
     """
     if number == 1:
         return job
     digest = hashlib.sha256(job.encode()).hexdigest()[:6]
-    return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
+    return marked(f"{bare(job)[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}", work_of(job))
+
+
+def log_place(training_job: str) -> tuple[str, str]:
+    """The log group of an attempt, and what the names of its streams begin with."""
+    return LOG_GROUPS[work_of(training_job)], f"{bare(training_job)}/"
 
 
 def node_training_job(pool: str, node: str, generation: int, token: str) -> str:

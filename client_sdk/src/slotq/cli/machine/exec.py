@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     "--pools", metavar="NAMES", help="Pools of jobs that name none: comma separated, best first."
 )
 @click.option("--project", metavar="NAME", help="Project of jobs that name none.")
+@click.option("--processing", is_flag=True, help="Queue processing jobs too.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj
 def execute(
@@ -32,6 +33,8 @@ def execute(
     pools: str | None,
     project: str | None,
     command: tuple[str, ...],
+    *,
+    processing: bool,
 ) -> None:
     """Run COMMAND with its SageMaker training calls going through the queue.
 
@@ -50,6 +53,7 @@ def execute(
         priority=client.config.priority if priority is None else priority,
         project=client.config.project if project is None else project,
         pools=pools,
+        processing=processing,
         say=lambda line: click.echo(line, err=True),
     )
     region = client.config.signing_region() or client.aws.region_name

@@ -19,24 +19,41 @@ if TYPE_CHECKING:
     from slotq_core.wire.views.pools import PoolsView, PoolView
 
 
+_PROGRESS_EVERY = 2
+"""Seconds between two lines of progress."""
+
+_account_option = click.option(
+    "--account",
+    is_flag=True,
+    help="Show what runs in the account beside the queue, read with your own AWS credentials.",
+)
+
+
 @click.group(invoke_without_command=True)
+@_account_option
 @json_option
 @click.pass_context
-def pools(ctx: click.Context) -> None:
+def pools(ctx: click.Context, *, account: bool) -> None:
     """Show and change the pools.
 
     `slotq pools` alone is `slotq pools list`. Every change is recorded (`slotq pools
     history`). A change needs a right that only operators should have (docs/guardrails.md).
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
+        ctx.invoke(list_, account=account)
+    elif account:
+        raise click.UsageError("--account goes with `slotq pools` or `slotq pools list` alone")
 
 
 @pools.command("list")
+@_account_option
 @json_option
 @click.pass_obj
-def list_(app: App) -> None:
+def list_(app: App, *, account: bool) -> None:
     """List each pool's capacity, use and health."""
+    if account:
+        _show_account(app)
+        return
     _show_result(app, app.client().pools.view())
 
 
@@ -251,6 +268,28 @@ def _change(
             "nothing is stopped, and nothing starts there until use has fallen",
             err=True,
         )
+
+
+def _show_account(app: App) -> None:
+    from slotq.account import Account
+    from slotq.output.account_tables import account_page
+    from slotq.output.json_views import AccountView
+
+    client = app.client()
+    pools_by_type: dict[str, list[str]] = {}
+    for pool in client.pools.view().pools:
+        pools_by_type.setdefault(pool.instance_type, []).append(pool.name)
+    said = app.clock()
+
+    def progress(kind: str, done: int, total: int) -> None:
+        nonlocal said
+        if not app.json and app.clock() - said >= _PROGRESS_EVERY:
+            said = app.clock()
+            click.echo(f"looked at {done:,} of {total:,} {kind} jobs in progress", err=True)
+
+    account = Account(app.aws(client, "sagemaker"), now=app.now(), progress=progress)
+    view = AccountView(kinds=account.kinds(), training_pools=pools_by_type)
+    app.answer(view, account_page(view))
 
 
 def _show_result(app: App, view: PoolsView) -> None:

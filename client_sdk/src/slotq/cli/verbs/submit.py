@@ -30,6 +30,7 @@ from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
 from slotq_core.wire.resubmission import names_to_try
 from slotq_core.wire.setting_tags import TAGS
+from slotq_core.wire.training.processing_request import job_name, renamed
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
@@ -401,7 +402,7 @@ def _first_free(
     except NameTaken:
         if not again:
             raise
-    for name in names_to_try(request["TrainingJobName"]):
+    for name in names_to_try(job_name(request)):
         renamed = named(request, name)
         try:
             return renamed, put(renamed)
@@ -411,7 +412,7 @@ def _first_free(
 
 
 def _named(request: dict[str, Any], name: str) -> dict[str, Any]:
-    return {**request, "TrainingJobName": name}
+    return renamed(request, name)
 
 
 def _from_command(

@@ -50,8 +50,8 @@ class LogStream:
     """The stream `<job>/algo-1-<milliseconds>`. Keeps lines until `flush`, or until they fill a
     call."""
 
-    def __init__(self, logs: Any, training_job: str, host: str) -> None:
-        self._logs = logs
+    def __init__(self, logs: Any, training_job: str, host: str, *, group: str = LOG_GROUP) -> None:
+        self._logs, self._group = logs, group
         self._name = f"{training_job}/{host}-{_now()}"
         self._lines: list[Event] = []
         self._characters = 0
@@ -65,7 +65,7 @@ class LogStream:
             (self._logs.create_log_stream, {"logStreamName": self._name}),
         ):
             try:
-                make(logGroupName=LOG_GROUP, **more)
+                make(logGroupName=self._group, **more)
             except ClientError as error:
                 if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
                     raise
@@ -95,7 +95,7 @@ class LogStream:
             for batch in batches(lines):
                 try:
                     self._logs.put_log_events(
-                        logGroupName=LOG_GROUP, logStreamName=self._name, logEvents=batch
+                        logGroupName=self._group, logStreamName=self._name, logEvents=batch
                     )
                 except (BotoCoreError, ClientError) as error:
                     print(f"log lines of {self._name} are lost: {error}", flush=True)

@@ -99,14 +99,24 @@ def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, pla
             raise JobInputError(
                 f"channel '{channel['ChannelName']}': the emulator reads S3Prefix only"
             )
-        uri = source["S3Uri"]
-        keys = [key for key in storage.keys(uri) if not key.endswith("/")]
-        if not keys:
-            raise JobInputError(f'Data download failed: no S3 objects found under S3 URL "{uri}"')
-        if source.get("S3DataDistributionType") == "ShardedByS3Key":
-            keys = keys[place::count]
-        for key in keys:
-            storage.fetch(split(uri)[0], key, in_folder(folder, _relative(key, split(uri)[1])))
+        sharded = source.get("S3DataDistributionType") == "ShardedByS3Key"
+        shard = (place, count) if sharded else None
+        fetch_prefix(storage, source["S3Uri"], folder, shard=shard)
+
+
+def fetch_prefix(
+    storage: Storage, uri: str, folder: Path, *, shard: tuple[int, int] | None = None
+) -> None:
+    """Download the objects below a prefix to the folder. `shard`: only those of one host, by its
+    index and the number of hosts. Raises JobInputError if there are none."""
+    keys = [key for key in storage.keys(uri) if not key.endswith("/")]
+    if not keys:
+        raise JobInputError(f'Data download failed: no S3 objects found under S3 URL "{uri}"')
+    if shard is not None:
+        keys = keys[shard[0] :: shard[1]]
+    folder.mkdir(parents=True, exist_ok=True)
+    for key in keys:
+        storage.fetch(split(uri)[0], key, in_folder(folder, _relative(key, split(uri)[1])))
 
 
 def _host_count(request: Mapping[str, Any]) -> int:

@@ -65,7 +65,11 @@ class Host:
     @property
     def failure(self) -> str:
         """The beginning of /opt/ml/output/failure."""
-        file = self.root / "output/failure"
+        return self.said_in("output/failure")
+
+    def said_in(self, path: str) -> str:
+        """The beginning of a file that the job writes for SageMaker."""
+        file = self.root / path
         if not is_own_file(file, self.root):
             return ""
         with file.open("rb") as said:

@@ -43,6 +43,18 @@ class PlaneClient:
     def delete_training_job(self, **request: Any) -> dict[str, Any]:
         return self._call("DeleteTrainingJob", request)
 
+    def create_processing_job(self, **request: Any) -> dict[str, Any]:
+        return self._call("CreateProcessingJob", request)
+
+    def describe_processing_job(self, **request: Any) -> dict[str, Any]:
+        return self._call("DescribeProcessingJob", request)
+
+    def stop_processing_job(self, **request: Any) -> dict[str, Any]:
+        return self._call("StopProcessingJob", request)
+
+    def list_processing_jobs(self, **request: Any) -> dict[str, Any]:
+        return self._call("ListProcessingJobs", request)
+
     def list_tags(self, **request: Any) -> dict[str, Any]:
         return self._call("ListTags", request)
 
@@ -70,14 +82,15 @@ _CONTENT = ("Content-Type", "application/x-amz-json-1.1")
 def operation_of(environ: dict[str, Any], body: bytes) -> str | None:
     """The plane's operation that a request calls. None for an operation of another service.
 
-    Tag operations and searches count only for training jobs.
+    Tag operations count only for training and processing jobs, searches for training jobs.
     """
     operation = str(environ.get("HTTP_X_AMZ_TARGET", "")).removeprefix(_TARGET)
     if operation not in OPERATIONS:
         return None
     if operation == "Search":
         return operation if _SEARCHES.search(body) else None
-    return None if operation.endswith("Tags") and b":training-job/" not in body else operation
+    own = b":training-job/" in body or b":processing-job/" in body
+    return None if operation.endswith("Tags") and not own else operation
 
 
 def is_sagemaker(environ: dict[str, Any]) -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 
 from slotq.jobs.foreign_names import is_listed
 from slotq.local.endpoint import ACCOUNT, REGION
+from slotq.local.processing.processing_job import kind_of_record
 from slotq.local.training import request_check
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event, Life
@@ -31,8 +32,10 @@ from slotq.local.training.runner import Runner
 from slotq.local.training.search import found
 from slotq.local.training.training_job import WARM_QUOTA, TrainingJob
 from slotq.local.training.training_plans import TrainingPlan
+from slotq_core.model.capacity.work import WorkKind, bare, marked, work_of
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import to_datetime
+from slotq_core.wire.training.processing_request import job_name
 
 _OTHERS = 100
 """Instances in use by the rest of the account when `refuse_creates` reports a full account."""
@@ -74,12 +77,18 @@ class Plane:
             "CreateTrainingJob": self._create,
             "DescribeTrainingJob": lambda request: self._find(request).description(),
             "StopTrainingJob": self._stop,
-            "ListTrainingJobs": lambda request: page_of(self._jobs.values(), request),
+            "ListTrainingJobs": lambda request: page_of(self._of(WorkKind.TRAINING), request),
+            "CreateProcessingJob": self._create_processing,
+            "DescribeProcessingJob": lambda request: self._find(request).description(),
+            "StopProcessingJob": self._stop,
+            "ListProcessingJobs": lambda request: page_of(
+                self._of(WorkKind.PROCESSING), request, "ProcessingJobSummaries"
+            ),
             "DeleteTrainingJob": self._delete,
             "ListTags": lambda request: {"Tags": _as_tags(self._find_arn(request).tags)},
             "AddTags": self._add_tags,
             "UpdateTrainingJob": self._update,
-            "Search": lambda request: found(self._jobs.values(), request),
+            "Search": lambda request: found(self._of(WorkKind.TRAINING), request),
             "DescribeTrainingPlan": lambda request: self._life.plans.describe(
                 request["TrainingPlanName"]
             ),
@@ -87,16 +96,17 @@ class Plane:
 
     def handle(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one call. Raises PlaneError, and NoAnswer if a knob says so."""
-        name = str(request.get("TrainingJobName") or "")
+        name = job_name(request)
         with self._lock:
             self.calls[operation] += 1
             if self.knobs.take("throttle", name):
                 raise PlaneError("ThrottlingException", "Rate exceeded")
             if self.knobs.denies(f"sagemaker:{operation}"):
-                raise denied(f"sagemaker:{operation}", f"training-job/{name or '*'}")
+                kind = work_of(name)
+                raise denied(f"sagemaker:{operation}", f"{kind}-job/{bare(name) or '*'}")
             request_check.check(operation, request)
             answer = self._operations[operation](request)
-            changes = operation in {"CreateTrainingJob", "StopTrainingJob", "UpdateTrainingJob"}
+            changes = operation.startswith(("Create", "Stop", "Update"))
             if changes and self.knobs.take("lose_answers", name):
                 raise NoAnswer(operation)
             return answer
@@ -146,20 +156,29 @@ class Plane:
                 if not job.ended:
                     self._life.interrupt(job)
 
+    def _of(self, work: WorkKind) -> list[TrainingJob]:
+        return [job for job in self._jobs.values() if job.work is work]
+
+    def _create_processing(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        from slotq_core.wire.training.processing_request import as_training
+
+        return {"ProcessingJobArn": self._create(as_training(request))["TrainingJobArn"]}
+
     def _create(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        name = request["TrainingJobName"]
+        name = job_name(request)
+        work = work_of(name)
         self._check_role(str(request.get("RoleArn", "")))
-        arn = f"arn:aws:sagemaker:{self._region}:{self._account}:training-job/{name}"
+        arn = f"arn:aws:sagemaker:{self._region}:{self._account}:{work}-job/{bare(name)}"
         if name in self._jobs:
             raise PlaneError(
                 "ResourceInUse",
-                "Training job names must be unique within an AWS account and region, and a "
-                f"training job with this name already exists ({arn})",
+                f"{work.capitalize()} job names must be unique within an AWS account and region, "
+                f"and a {work} job with this name already exists ({arn})",
             )
         if not request.get("ResourceConfig"):
             raise PlaneError("ValidationException", "ResourceConfig is required")
         self._created += 1
-        job = TrainingJob(
+        job = kind_of_record(request)(
             request=copy.deepcopy(dict(request)),
             arn=arn,
             serial=self._created,
@@ -192,13 +211,14 @@ class Plane:
         if self.knobs.take("refuse_for_quota", job.name):
             raise _exceeded(self.knobs.refused_quota, limit=_FULL, used=_FULL, wanted=1)
         for kind, wanted in job.instances.items():
-            training = f"{kind} for training job usage"
+            training = f"{kind} for {job.work} job usage"
             used = self._used(training, kept)
-            limit = None if job.is_spot or job.plan else self.knobs.limits.get(kind)
+            unbound = job.is_spot or job.plan or job.work is WorkKind.PROCESSING
+            limit = None if unbound else self.knobs.limits.get(kind)
             if self.knobs.take("refuse_region", job.name):
                 raise PlaneError(
                     "ResourceLimitExceeded",
-                    f"The instance type '{kind}' for training job usage is not available in this "
+                    f"The instance type '{kind}' for {job.work} job usage is not available in this "
                     "region",
                 )
             if self.knobs.take("refuse_creates", job.name):
@@ -233,7 +253,7 @@ class Plane:
         if job.ended:
             raise PlaneError(
                 "ValidationException",
-                f"The request was rejected because the training job is in status {job.status}.",
+                f"The request was rejected because the {job.work} job is in status {job.status}.",
             )
         self._life.stop(job)
         return {}
@@ -253,12 +273,14 @@ class Plane:
         return {"Tags": _as_tags(tags)}
 
     def _find(self, request: Mapping[str, Any]) -> TrainingJob:
-        if job := self._jobs.get(request["TrainingJobName"]):
+        if job := self._jobs.get(job_name(request)):
             return job
         raise PlaneError("ValidationException", _NOT_FOUND)
 
     def _find_arn(self, request: Mapping[str, Any]) -> TrainingJob:
-        job = self._jobs.get(request["ResourceArn"].rpartition("/")[2])
+        kind, _, name = request["ResourceArn"].rpartition(":")[2].partition("/")
+        work = WorkKind.PROCESSING if kind == "processing-job" else WorkKind.TRAINING
+        job = self._jobs.get(marked(name, work))
         if job and job.arn == request["ResourceArn"]:
             return job
         raise PlaneError("ValidationException", _NOT_FOUND)
@@ -280,7 +302,11 @@ def _as_tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
 _DEFAULT_PAGE = 10
 
 
-def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str, Any]:
+def page_of(
+    jobs: Iterable[TrainingJob],
+    request: Mapping[str, Any],
+    summaries: str = "TrainingJobSummaries",
+) -> dict[str, Any]:
     """One page. `StatusEquals` filters after the page is cut, so an empty page can have a next
     page."""
     order = _ORDERS[request.get("SortBy", "CreationTime")]
@@ -295,9 +321,7 @@ def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str
     cut, rest = chosen[:size], chosen[size:]
     status = request.get("StatusEquals")
     answer: dict[str, Any] = {
-        "TrainingJobSummaries": [
-            job.summary() for job in cut if status is None or job.status == status
-        ]
+        summaries: [job.summary() for job in cut if status is None or job.status == status]
     }
     if rest:
         answer["NextToken"] = base64.urlsafe_b64encode(cut[-1].name.encode()).decode()
@@ -330,7 +354,7 @@ def _is_listed(job: TrainingJob, request: Mapping[str, Any]) -> bool:
     }
     warm, plan = request.get("WarmPoolStatusEquals"), request.get("TrainingPlanArnEquals")
     return (
-        is_listed(job.name, times, request)
+        is_listed(bare(job.name), times, request)
         and warm in {None, job.warm_status}
         and plan in {None, job.plan}
     )

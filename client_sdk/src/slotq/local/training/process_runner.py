@@ -16,6 +16,7 @@ from slotq.local.container.transfer import Storage
 from slotq.local.endpoint import Endpoint
 from slotq.local.training.runner import Step, StepReport
 from slotq.local.training.training_run import Services, TrainingRun
+from slotq_core.wire.training.processing_request import is_processing
 
 
 class ProcessRunner:
@@ -55,9 +56,16 @@ class ProcessRunner:
         return self._image.toolkit is not None
 
     def start(self, training_job: str, request: Mapping[str, Any]) -> None:
-        run = TrainingRun(
-            request=request,
-            work=self._work / training_job,
+        kind, own = TrainingRun, request
+        if is_processing(request):
+            from slotq.local.processing.processing_run import ProcessingRun, container_request
+
+            kind, own = ProcessingRun, container_request(request)
+        folder = ".".join(reversed(training_job.split(":")))  # A colon parts the folders of a PATH.
+        run = kind(
+            name=training_job,
+            request=own,
+            work=self._work / folder,
             mark=f"{self._mark}/{training_job}/",
             services=self._made_services(),
             report=self._report,

@@ -7,9 +7,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from slotq.local.training.runner import LONGEST_REASON, WorkEnd
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.timestamps import from_datetime, to_datetime
 
 ENDED = frozenset({"Completed", "Failed", "Stopped"})
@@ -65,6 +66,8 @@ class Transition:
 class TrainingJob:
     """A record that the plane changes. Times in milliseconds."""
 
+    work: ClassVar[WorkKind] = WorkKind.TRAINING
+    event_type: ClassVar[str] = "SageMaker Training Job State Change"
     request: dict[str, Any]
     arn: str
     serial: int
@@ -275,12 +278,12 @@ class TrainingJob:
         return shown | self._warm_pool()
 
     def event(self, *, account: str, region: str) -> dict[str, Any]:
-        """The EventBridge event for the current state: `SageMaker Training Job State Change`."""
+        """The EventBridge event for the current state."""
         serial = len(self.transitions)
         return {
             "version": "0",
             "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.arn}/{self.created_at}/{serial}")),
-            "detail-type": "SageMaker Training Job State Change",
+            "detail-type": self.event_type,
             "source": "aws.sagemaker",
             "account": account,
             "time": to_datetime(self.modified_at).strftime("%Y-%m-%dT%H:%M:%SZ"),

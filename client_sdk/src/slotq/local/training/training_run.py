@@ -25,6 +25,7 @@ from slotq.local.container.transfer import JobInputError, Storage
 from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.runner import Step, StepReport, WorkEnd
+from slotq_core.names import LOG_GROUP
 
 _REST_SECONDS = 10.0
 """Seconds that the other processes have to end after one has failed."""
@@ -48,16 +49,22 @@ class Services:
 
 
 class TrainingRun:
+    log_group = LOG_GROUP
+    message_file = "output/failure"
+    """What the script writes for SageMaker, below /opt/ml."""
+
     def __init__(
         self,
         *,
+        name: str,
         request: Mapping[str, Any],
         work: Path,
         mark: str,
         services: Services,
         report: Callable[[StepReport], None],
     ) -> None:
-        self._request = request
+        """`name`: the plane's name of the job, for reports."""
+        self._request, self._reported_as = request, name
         self._name = str(request["TrainingJobName"])
         self._work = work
         self._mark = mark
@@ -68,7 +75,8 @@ class TrainingRun:
         self._is_node = is_node(request)
         self._hosts = hosts_of(request, work, isolated=services.isolated, contained=self._is_node)
         self._logs = {
-            host.name: LogStream(services.logs, self._name, host.name) for host in self._hosts
+            host.name: LogStream(services.logs, self._name, host.name, group=self.log_group)
+            for host in self._hosts
         }
         self._metrics = MetricsInOutput(request)
         self._checkpoints: list[Checkpoints] = []
@@ -158,7 +166,7 @@ class TrainingRun:
             lay_out(host, self._request)
             self._images[host.name] = self._services.pythons.made_for(host)
             (host.root.parent / "hosts").write_text(etc_hosts(names))
-            transfer.fetch_channels(self._services.storage, self._request, host, place)
+            self._fetch(host, place)
             if source is not None:
                 transfer.fetch_code(self._services.storage, source, host)
             if not host.isolated:
@@ -168,6 +176,10 @@ class TrainingRun:
                 kept = Checkpoints(self._services.storage, config, host, seed=seed)
                 kept.restore()
                 self._checkpoints.append(kept)
+
+    def _fetch(self, host: Host, place: int) -> None:
+        """Download a host's inputs."""
+        transfer.fetch_channels(self._services.storage, self._request, host, place)
 
     def _launch(self) -> None:
         ports = own_ports()
@@ -204,14 +216,18 @@ class TrainingRun:
             environment |= node_variables(host, gpus, sync_seconds=self._services.sync_seconds)
         try:
             return HostProcess(
-                isolation.inside(host, command, folder, environment),
+                isolation.inside(host, command, folder, self._own_environment(environment)),
                 folder=host.root if host.isolated else Path(folder),
-                environment=environment,
+                environment=self._own_environment(environment),
                 mark=f"{self._mark}{host.name}/",
                 line=partial(self._take_line, self._logs[host.name]),
             )
         except OSError as error:
             raise JobInputError(f"cannot run {command[0]}: {error.strerror}") from error
+
+    def _own_environment(self, environment: dict[str, str]) -> dict[str, str]:
+        """The variables that such a container has."""
+        return environment
 
     def _take_line(self, log: LogStream, text: str) -> None:
         log.line(text)
@@ -247,7 +263,7 @@ class TrainingRun:
         """How the job ended, if this host decides."""
         host = next(host for host in self._hosts if host.name == name)
         if ended.code == 0 or not self._script_mode or (self._stopping and ended.killed):
-            return replace(ended, failure=host.failure)
+            return replace(ended, failure=host.said_in(self.message_file))
         if self._image.toolkit is None:
             return self._exit_of_toolkit(host, ended.code)
         if self._stopping and script.ended_by(_SIGTERM, host.failure):
@@ -278,17 +294,19 @@ class TrainingRun:
                 print(f"checkpoints of {self._name}: {error}", flush=True)
 
     def _upload(self, ended: WorkEnd) -> WorkEnd:
-        """Upload the model and output of a job that completed or was stopped."""
-        if ended.code != 0 and not (self._stopping and ended.killed):
-            return ended
         try:
-            transfer.upload_artifacts(self._services.storage, self._request, self._hosts)
+            self._upload_results(ended)
         except JobInputError as fault:
             return WorkEnd(code=1, client_error=str(fault))
         return ended
 
+    def _upload_results(self, ended: WorkEnd) -> None:
+        """Upload the model and output of a job that completed or was stopped."""
+        if ended.code == 0 or (self._stopping and ended.killed):
+            transfer.upload_artifacts(self._services.storage, self._request, self._hosts)
+
     def _report(self, step: Step, ended: WorkEnd | None = None) -> None:
-        self._send_report(StepReport(training_job=self._name, step=step, exit=ended))
+        self._send_report(StepReport(training_job=self._reported_as, step=step, exit=ended))
 
 
 def _deciding_host(codes: Mapping[str, int]) -> str:

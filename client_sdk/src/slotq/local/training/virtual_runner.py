@@ -8,7 +8,7 @@ from typing import Any
 
 from slotq.local.training.runner import Step, StepReport, WorkEnd
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
-from slotq_core.adapters.sagemaker.service import JOB_TAG
+from slotq_core.names import JOB_TAG
 from slotq_core.ports.surroundings import Clock
 
 EXIT_RELEASED = 75

@@ -2,6 +2,7 @@
 
 describe            DescribeTrainingJob
 list_training_jobs  ListTrainingJobs
+processing_calls    CreateProcessingJob and its like
 deletion            DeleteTrainingJob
 other_calls         other calls that start something: passed on, or refused
 log_calls           CloudWatch's calls about logs

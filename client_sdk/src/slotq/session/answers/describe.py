@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotq.jobs.follow import ended_by_time_box
+from slotq_core.model.capacity.work import bare, work_of
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, JobState
 from slotq_core.timestamps import from_iso, to_datetime
 from slotq_core.wire.views.jobs import JobView
@@ -38,7 +39,8 @@ def arn_of(job: JobView, region: str) -> str:
     """The ARN that the job's first training job has or will have."""
     account = job.submitter.split(":")[4] if job.submitter.count(":") >= 5 else ""
     partition = job.submitter.split(":")[1] if account else "aws"
-    return f"arn:{partition}:sagemaker:{region}:{account}:training-job/{job.name}"
+    work, name = work_of(job.name), bare(job.name)
+    return f"arn:{partition}:sagemaker:{region}:{account}:{work}-job/{name}"
 
 
 def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -> dict[str, Any]:
@@ -79,10 +81,12 @@ def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
     has ended, but its job has not. The ARN stays that of the attempt.
     """
     status = str(shown["TrainingJobStatus"])
-    return {"TrainingJobName": job.name} | _statuses(job, status)
+    return {"TrainingJobName": job.name} | statuses_beside(job, status)
 
 
-def _statuses(job: JobView, status: str) -> dict[str, str]:
+def statuses_beside(job: JobView, status: str) -> dict[str, str]:
+    """What of the statuses in SageMaker's description of the latest attempt the job changes, where
+    the attempt's is `status`."""
     if job.state in TERMINAL_STATES:
         word = status_of(job)
         ends = {"TrainingJobStatus": word, "SecondaryStatus": _secondary(job, word)}
@@ -113,7 +117,7 @@ def as_listed(job: JobView, row: Mapping[str, Any]) -> dict[str, Any]:
     """SageMaker's row of the job's first training job, with the status of the job: as
     DescribeTrainingJob shows it."""
     if has_training_job(job) and job.training_job == row["TrainingJobName"]:
-        statuses = _statuses(job, str(row["TrainingJobStatus"]))
+        statuses = statuses_beside(job, str(row["TrainingJobStatus"]))
         return {**row, **{key: statuses[key] for key in _STATUS if key in statuses}}
     return {key: value for key, value in row.items() if key != "TrainingEndTime"} | _progress(job)
 

@@ -25,6 +25,7 @@ from slotq.jobs.foreign_names import is_listed
 from slotq.jobs.job_calls import JobCalls
 from slotq.session.answers.describe import as_listed, summary
 from slotq.session.hooks import Answer, Context, Params
+from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
 from slotq_core.timestamps import to_datetime
 from slotq_core.wire.views.jobs import JobView
@@ -171,7 +172,8 @@ class TrainingJobListing:
                 f"ListTrainingJobs is made from {MOST:,} of the queue's jobs, and more are there: "
                 "narrow it by StatusEquals or CreationTimeAfter, or use `slotq ls`"
             )
-        return {job.name: job for part in parts for job in part if not self._forgotten(job.name)}
+        jobs = (job for part in parts for job in part if not self._forgotten(job.name))
+        return {job.name: job for job in jobs if work_of(job.name) is WorkKind.TRAINING}
 
     def _own(self, near: Mapping[str, JobView], asked: _Asked, bound: Any) -> list[_Entry]:
         """Those of the jobs that SageMaker does not list, or not with this status, in order: behind

@@ -20,7 +20,8 @@ from slotq.session.answers.log_positions import LogQuery
 from slotq.session.answers.virtual_log_stream import STATUS, RealStreams, VirtualStream
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.training_calls import TrainingCalls
-from slotq_core.names import LOG_GROUP
+from slotq_core.model.capacity.work import WorkKind, bare, marked
+from slotq_core.names import LOG_GROUPS
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import JobView
 
@@ -60,9 +61,10 @@ class LogCalls:
 
     def _read(self, params: Params, _: Context) -> Callable[[], Answer] | None:
         stream = _STREAM.fullmatch(str(params.get("logStreamName") or ""))
-        if stream is None or not _is_ours(params):
+        work = _work_in(params)
+        if stream is None or work is None:
             return None
-        return partial(self.page, stream["job"], stream["host"], dict(params))
+        return partial(self.page, marked(stream["job"], work), stream["host"], dict(params))
 
     def page(self, name: str, host: str, params: Mapping[str, Any]) -> Answer:
         """The answer of GetLogEvents. Raises NoSuchJob, InvalidRequest and ClientError."""
@@ -83,8 +85,8 @@ class LogCalls:
         one yet."""
         asked = [str(name) for name in params.get("logStreamNames") or ()]
         virtual = [stream for name in asked if (stream := _STREAM.fullmatch(name))]
-        if virtual and _is_ours(params):
-            job = self._jobs.known(virtual[0]["job"])
+        if virtual and (work := _work_in(params)):
+            job = self._jobs.known(marked(virtual[0]["job"], work))
             hosts = {stream["host"] for stream in virtual}
         else:
             job = self._job_of_prefix(params)
@@ -92,7 +94,8 @@ class LogCalls:
             hosts = {host.removesuffix("-slotq")}
         if job is None:
             return None
-        if any(name.partition("/")[0] != job.name for name in asked) or len(virtual) < len(asked):
+        own = bare(job.name)
+        if any(name.partition("/")[0] != own for name in asked) or len(virtual) < len(asked):
             return partial(_refuse_streams, f"name the virtual log streams of job {job.name} alone")
         with untouched():
             real = self._streams.beginning_with(job, hosts)
@@ -102,7 +105,7 @@ class LogCalls:
             return partial(
                 _refuse_streams,
                 f"job {job.name} has {len(real)} log streams, and FilterLogEvents takes "
-                f"{_MOST_FILTERED}: name one host's, as {job.name}/algo-1-slotq",
+                f"{_MOST_FILTERED}: name one host's, as {own}/algo-1-slotq",
             )
         params.pop("logStreamNamePrefix", None)
         params["logStreamNames"] = real
@@ -112,13 +115,19 @@ class LogCalls:
     def _job_of_prefix(self, params: Mapping[str, Any]) -> JobView | None:
         """The job whose streams have the prefix that a call names."""
         name, slash, _ = str(params.get("logStreamNamePrefix") or "").partition("/")
-        return self._jobs.known(name) if slash and _is_ours(params) else None
+        work = _work_in(params)
+        return self._jobs.known(marked(name, work)) if slash and work else None
 
 
-def _is_ours(params: Mapping[str, Any]) -> bool:
-    """Whether a call names the log group of the training jobs: by its name, or by its ARN."""
-    group = str(params.get("logGroupName") or params.get("logGroupIdentifier") or "")
-    return group.rpartition(":log-group:")[2].removesuffix(":*") == LOG_GROUP
+def _work_in(params: Mapping[str, Any]) -> WorkKind | None:
+    """The kind of work whose log group a call names; None: another group."""
+    return work_in(str(params.get("logGroupName") or params.get("logGroupIdentifier") or ""))
+
+
+def work_in(group: str) -> WorkKind | None:
+    """The kind of work of a log group, by its name or by its ARN; None: another group."""
+    named = group.rpartition(":log-group:")[2].removesuffix(":*")
+    return next((work for work, own in LOG_GROUPS.items() if own == named), None)
 
 
 def _refuse_streams(message: str) -> Answer:
@@ -136,7 +145,7 @@ def _streams_of(job: JobView, params: Mapping[str, Any]) -> Answer:
         raise InvalidRequest("The specified nextToken is invalid.", field="nextToken")
     start, created = int(token), from_iso(job.entry_time)
     names = sorted(
-        (f"{job.name}/algo-{n}-slotq" for n in range(1, job.demand["slots"] + 1)),
+        (f"{bare(job.name)}/algo-{n}-slotq" for n in range(1, job.demand["slots"] + 1)),
         reverse=bool(params.get("descending")),
     )
     chosen = [name for name in names if name.startswith(params["logStreamNamePrefix"])]

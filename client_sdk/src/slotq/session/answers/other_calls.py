@@ -27,6 +27,8 @@ from slotq.errors import Refused
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 
 QUEUED = "CreateTrainingJob"
+PROCESSING = "CreateProcessingJob"
+"""Queued for a session that says `processing=True` (`processing_calls`)."""
 
 _QUEUE_STEP = "make each training step a slotq.pipelines.QueueStep, which waits for a job here"
 
@@ -51,7 +53,7 @@ sees them; those of pipelines only where a step trains. Each with what to do ins
 PIPELINES = frozenset({"StartPipelineExecution", "RetryPipelineExecution"})
 
 PASSED: Mapping[str, str] = {
-    "CreateProcessingJob": "uses SageMaker's quota of processing instances",
+    PROCESSING: "uses SageMaker's quota of processing instances",
     "CreateTransformJob": "uses the quota of transform instances",
     "CreateLabelingJob": "people do the work; automated labelling trains within its own quota",
     "CreateCompilationJob": "has instances of its own",

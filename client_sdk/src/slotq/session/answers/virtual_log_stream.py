@@ -31,7 +31,7 @@ from slotq.session.answers.log_positions import (
     LogQuery,
     StreamPosition,
 )
-from slotq_core.names import LOG_GROUP
+from slotq_core.names import log_place
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import AttemptView, JobView
 
@@ -56,7 +56,8 @@ class RealStreams:
             return None
         own = self._name(attempt.training_job, host)
         if part == OWN:
-            return None if own is None else LogSource(stream=own)
+            group, _ = log_place(attempt.training_job)
+            return None if own is None else LogSource(stream=own, group=group)
         if host != _FIRST or not may_be_on_node(attempt, has_stream=own is not None):
             return None
         stream = self._name(attempt.node_training_job, host=_FIRST)
@@ -79,21 +80,22 @@ class RealStreams:
             for attempt in job.attempts
             for host in sorted(hosts)
             for stream in self._found(
-                f"{attempt.training_job}/{host}{'-' if _HOST.fullmatch(host) else ''}"
+                attempt.training_job, f"{host}{'-' if _HOST.fullmatch(host) else ''}"
             )
         ]
 
     def _name(self, training_job: str, host: str) -> str | None:
         key = training_job, host
         if key not in self._names:
-            found = next(iter(self._found(f"{training_job}/{host}-")), None)
+            found = next(iter(self._found(training_job, f"{host}-")), None)
             if found is None:
                 return None
             self._names[key] = found
         return self._names[key]
 
-    def _found(self, prefix: str) -> Iterator[str]:
-        asked = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": prefix}
+    def _found(self, training_job: str, host: str) -> Iterator[str]:
+        group, prefix = log_place(training_job)
+        asked = {"logGroupName": group, "logStreamNamePrefix": f"{prefix}{host}"}
         try:
             while True:
                 page = self._client().describe_log_streams(**asked)

@@ -42,6 +42,7 @@ from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.callers import NO_LIMITS
+from slotq_core.model.capacity.work import WorkKind, bare, work_of
 from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.nodes import Node, node_of_owner
@@ -59,6 +60,7 @@ from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import written
+from slotq_core.wire.training.processing_request import NAME, TRAINING_NAME, job_name
 
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
@@ -354,7 +356,7 @@ class _Live:
         """How long the start of this training job takes (ms)."""
         if (node := node_of(request)) is not None:
             return self._scenario.node_start_times()[node[0]]
-        owner = self._store.jobs.owner_of(str(request["TrainingJobName"])) or ""
+        owner = self._store.jobs.owner_of(job_name(request)) or ""
         times, job = self._scenario.start_times(), self._store.jobs.get(owner)
         assert job is not None
         ran_before = self._specs[job.name].running_since is not None and job.attempts == 1
@@ -426,7 +428,7 @@ class _Live:
         events, self._events[:] = list(self._events), []
         for event in events:
             self._manager.observe(observation_of(event["detail"], at=self._clock.now()))
-            self._push_silence(event["detail"]["TrainingJobName"])
+            self._push_silence(job_name(event["detail"]))
         reports = [*self._nodes.report()]
         for node, report in reports:
             self._look_at(node)
@@ -467,8 +469,8 @@ class _Live:
         """Put a running job into the store and the plane, past the queue and the record."""
         running = self._running[spec.name]
         attempt = replace(running.attempt, running_since=None) if running.attempt else None
-        bare = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
-        pending = self._store.jobs.submit(bare, _request(spec))
+        waiting = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
+        pending = self._store.jobs.submit(waiting, _request(spec))
         starting = move(
             pending, JobState.STARTING, at=running.changed_at, attempts=1, attempt=attempt
         )
@@ -540,6 +542,12 @@ class _Client(PlaneClient):
                 place["InstanceType"] = _known(place["InstanceType"])
         return super().create_training_job(**request)
 
+    def create_processing_job(self, **request: Any) -> dict[str, Any]:
+        self._knobs.start_seconds = self._start_time(request) / 1000
+        place = request["ProcessingResources"]["ClusterConfig"]
+        place["InstanceType"] = _known(place["InstanceType"])
+        return super().create_processing_job(**request)
+
     def describe_training_plan(self, **request: Any) -> dict[str, Any]:
         said = super().describe_training_plan(**request)
         for part in said["ReservedCapacitySummaries"]:
@@ -588,9 +596,10 @@ def _known(instance_type: str) -> str:
 
 
 def _request(spec: JobSpec) -> Request:
-    """The smallest request that SageMaker and nodes take."""
+    """The smallest request that SageMaker and nodes take, as the queue stores it."""
+    processes = work_of(spec.name) is WorkKind.PROCESSING
     return {
-        "TrainingJobName": spec.name,
+        NAME if processes else TRAINING_NAME: bare(spec.name),
         "AlgorithmSpecification": {
             "TrainingImage": "image",
             "TrainingInputMode": "File",

@@ -15,8 +15,8 @@ from slotq.local.training.life import INTERNAL
 from slotq.local.training.runner import Step, StepReport, WorkEnd
 from slotq.local.training.virtual_runner import EXIT_RELEASED, VirtualRunner
 from slotq_core.adapters.memory.node_documents import MemoryNodeDocuments
-from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.model.nodes import Node, node_of_owner
+from slotq_core.names import JOB_TAG
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import NODE_MAX_RUNTIME
 from slotq_core.wire.nodes.documents import (

@@ -31,6 +31,7 @@ from slotq.simulate.scenario.sections import (
 )
 from slotq_core.admission.instances.instance_contents import counting
 from slotq_core.admission.user_groups import users_among
+from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import SETTINGS, Submission
 from slotq_core.model.sharing import Sharing
@@ -155,12 +156,16 @@ class Scenario(Contents):
             found.setdefault(expectation.at, set()).update(why.job for why in expectation.why)
         return {at: names for at, names in found.items() if names}
 
+    def pools_of(self, work: WorkKind) -> tuple[str, ...]:
+        """The names of the pools that hold this kind of work."""
+        return tuple(pool.name for pool in self.pools if pool.work is work)
+
     def submission(self, job: JobSpec) -> Submission:
         return Submission(
             name=job.name,
             instance_type="",
             demand=job.needed,
-            pools=tuple(job.parts) or job.pools or self.pool_names,
+            pools=tuple(job.parts) or job.pools or self.pools_of(work_of(job.name)),
             parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
             priority_class=self.class_of(job),

@@ -28,6 +28,7 @@ from slotq_core import names
 from slotq_core.admission.instances.instance_contents import counting, declared
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.capacity.reservations import Reservation
+from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import elastic_fault
 from slotq_core.model.jobs import Workload
@@ -343,6 +344,14 @@ class JobSpec(Section):
     entry_at: Seconds | None = None
     pool: Name | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _processes(cls, values: object) -> object:
+        """Processing jobs have no checkpoints, and are evicted only if they say so."""
+        if isinstance(values, dict) and work_of(str(values.get("name"))) is WorkKind.PROCESSING:
+            return {"checkpoint": False, "preemptible": False, **values}
+        return values
+
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         faults = [*_job_faults(self), *_gpus_faults(self), *_interruption_faults(self)]
@@ -377,7 +386,7 @@ def _slots(amount: int) -> Demand:
 
 def _job_faults(job: JobSpec) -> Iterator[DocumentFault]:
     """The faults between the keys of one job."""
-    if not names.is_legal(job.name):
+    if not names.is_job(job.name):
         yield DocumentFault(
             ("name",),
             f"SageMaker does not accept the name '{job.name}': use {names.RULE}",

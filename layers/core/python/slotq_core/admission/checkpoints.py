@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.errors import CheckpointsRequired
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import CapacityKind, CheckpointRule, Pool
 from slotq_core.names import CHECKPOINTS_FOLDER, set_back
@@ -66,7 +67,9 @@ def _rule(pool: Pool, job: Job) -> CheckpointRule:
     if pool.capacity_kind is CapacityKind.SPOT:
         provides = pool.checkpoints is CheckpointRule.PROVIDE
         return CheckpointRule.PROVIDE if provides else CheckpointRule.REQUIRE
-    return pool.checkpoints if job.evictable else CheckpointRule.WARN
+    if not job.evictable or job.work is WorkKind.PROCESSING:
+        return CheckpointRule.WARN  # A processing job has no checkpoints, whoever provides a place.
+    return pool.checkpoints
 
 
 def _refusal(own: Sequence[Pool], rules: Mapping[str, CheckpointRule]) -> str:

@@ -29,6 +29,7 @@ from slotq_core.wire.training.field_paths import (
 )
 from slotq_core.wire.training.image_patterns import algorithm_fits, image_fits
 from slotq_core.wire.training.place_patterns import lies_in, written
+from slotq_core.wire.training.processing_request import as_processing, as_training, is_processing
 
 Request = Mapping[str, Any]
 
@@ -99,16 +100,18 @@ def completed(
     """
     if project is not None:
         _refuse([*broken_rules(request, project, submission.workload)])
-        filled = prescribed(request, project.requests)
+        filled = _of_its_kind(prescribed(request, project.requests))
         _check_number_of_tags(filled)
     else:
         filled = request
     if submission.incomplete or filled is not request:
-        from slotq_core.wire.training.training_request import (
-            check_complete,  # Only admission needs it.
-        )
+        # Only admission needs it.
+        from slotq_core.wire.training.training_request import check_complete, check_processing
 
-        check_complete(filled)
+        if is_processing(filled):
+            check_processing(as_processing(filled))
+        else:
+            check_complete(filled)
     if filled is request:
         return submission, request
     plan = value_at(filled, PLAN)
@@ -120,6 +123,12 @@ def completed(
         checkpoints=keeps_checkpoints(filled),
         capacity_kind=kind_asked_for(filled),
     ), filled
+
+
+def _of_its_kind(request: Request) -> Request:
+    """The request without what a project prescribes for training jobs alone, if it is of a
+    processing job."""
+    return as_training(as_processing(request)) if is_processing(request) else request
 
 
 def check_amended(
@@ -264,7 +273,12 @@ def _other_tags(request: Request, fixed: Iterable[Any], owner: str) -> Iterator[
 def _unreadable(request: Request, owner: str, *, any_unknown: bool) -> Iterator[BrokenRule]:
     """Misspelled fields and, with `any_unknown`, all fields unknown to this release: they might
     circumvent the rules."""
-    for path, known in unknown_names(request):
+    names = unknown_names(request)
+    if is_processing(request):
+        from slotq_core.wire.training.training_request import processing_shape
+
+        names = unknown_names(as_processing(request), processing_shape())
+    for path, known in names:
         if known or any_unknown:
             hint = (
                 f"write {known}" if known else "this release of the queue does not know the field"

@@ -293,18 +293,28 @@ def _named(
         _check_preferences(submission, named)
         return named
     usable = [by_name[name] for name in by_default if name in by_name] or pools
+    usable = capacity_kinds.of_its_work(submission, usable)
     types = submission.instance_types
     offering = [pool for kind in types for pool in usable if pool.instance_type == kind]
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in usable}))
         of_project = f" of project {submission.project}" if by_default else ""
         wanted = " or ".join(f"'{kind}'" for kind in types)
+        if not usable:
+            raise InvalidRequest(_no_work(submission, of_project), field="Tags")
         preferences = bool(submission.preferred)
         raise InvalidRequest(
             f"no pool{of_project} has instance type {wanted}; the pools{of_project} have {kinds}",
             field=f"ResourceConfig.Instance{'Preferences' if preferences else 'Type'}",
         )
     return capacity_kinds.offered(submission, offering, pools, by_default=bool(by_default))
+
+
+def _no_work(submission: Submission, of_project: str) -> str:
+    return (
+        f"no pool{of_project} holds {submission.work} jobs; an operator can add one: "
+        f"`slotq pools set NAME --work {submission.work}`"
+    )
 
 
 def _check_preferences(submission: Submission, named: Iterable[Pool]) -> None:

@@ -19,6 +19,7 @@ from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.admission.rules import admit
 from slotq_core.admission.user_groups import rights_of
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
@@ -115,9 +116,10 @@ class Admission:
 
             job = with_longest(job, request, self.pools)
         job = assured(replace(job, line_by_user=self.line_by_user), pools)
-        job = with_warm_key(job, request, pools)
+        trains = job.work is WorkKind.TRAINING
+        job = with_warm_key(job, request, pools) if trains else job
         notices = (
-            *field_rules.warnings(request),
+            *(field_rules.warnings(request) if trains else ()),
             *capacity_kinds.warnings(submission, job, pools),
         )
         if job.checkpoints and not submission.checkpoints:

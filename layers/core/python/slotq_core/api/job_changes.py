@@ -9,6 +9,8 @@ from slotq_core.operations.amend import Amendment, ChangeRequest, Retry, Revisio
 from slotq_core.ports.training import Request
 from slotq_core.wire.job_changes import AMENDMENT_KEYS, AmendmentBody, ChangeBody, retagged
 from slotq_core.wire.submission import parse_submission, read_submission
+from slotq_core.wire.training.processing_request import as_sent
+from slotq_core.wire.training.processing_request import renamed as renamed_request
 
 
 def change_request_of(body: ChangeBody) -> ChangeRequest:
@@ -39,7 +41,7 @@ def _retry(body: ChangeBody) -> Retry:
 
     def renamed(request: Request, name: str) -> tuple[Submission, Request]:
         kept = retagged(request, body.tags) if body.tags else request
-        return parse_submission({**kept, "TrainingJobName": name})
+        return parse_submission(renamed_request(as_sent(kept), name))
 
     return Retry(renamed=renamed, new_name=body.new_name)
 

@@ -18,6 +18,7 @@ from slotq_core.model.reports import slow_save
 from slotq_core.operations.status import MOST_LISTED, JobFilter, Status, warnings_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.base import ErrorView
+from slotq_core.wire.training.processing_request import as_sent
 from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view, with_slow_save
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ class JobRoutes:
 
     def get_request(self, name: str) -> Response:
         stored = self._manager().jobs.request(name, by=self._request.caller())
-        view = RequestView(name=name, request=dict(stored.request), withheld=list(stored.withheld))
+        view = RequestView(
+            name=name, request=as_sent(stored.request), withheld=list(stored.withheld)
+        )
         return json_answer(HTTPStatus.OK, view)
 
     def views(self, statuses: Iterable[Status]) -> list[JobView]:

@@ -178,7 +178,12 @@ def _parameter(described: str, rule: Mapping[str, Any], *, name: str = "name") -
 _POOLS = {"pattern": f"^{definitions.NAME.pattern}$"}
 
 _NAMED: Mapping[str, list[dict[str, Any]]] = {
-    "/jobs/": [_parameter("The job's name: its TrainingJobName", names.SCHEMA)],
+    "/jobs/": [
+        _parameter(
+            "The job's name: its TrainingJobName, or processing: and its ProcessingJobName",
+            names.JOB_SCHEMA,
+        )
+    ],
     "/groups/": [_parameter("The group's name", names.SCHEMA)],
     "/pools/": [_parameter("The pool's name", _POOLS)],
     "/projects/": [_parameter("The project's name", _POOLS)],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from slotq_core.gpu_amounts import Gpus
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.model.pools import CapacityKind
 from slotq_core.timestamps import Duration, Moment
@@ -307,6 +308,11 @@ class Job(JobSettings):
     """Rises by one with each committed change."""
 
     @property
+    def work(self) -> WorkKind:
+        """The kind of work."""
+        return work_of(self.name)
+
+    @property
     def runtime_left(self) -> int | None:
         """What earlier attempts have left of the job's maximum runtime (ms); None: no bound."""
         return max(SHORTEST_ATTEMPT, self.runtime_bound - self.ran) if self.runtime_bound else None
@@ -414,6 +420,11 @@ class Submission(JobSettings):
     """Jobs and groups that must end, in whatever way, before this one waits for slots."""
     callback: Callback | None = None
     """Who waits for the job's end. No part of the digest, nor of the stored request."""
+
+    @property
+    def work(self) -> WorkKind:
+        """The kind of work."""
+        return work_of(self.name)
 
     @property
     def instance_types(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotq_core.gpu_amounts import WHOLE, Gpus
 from slotq_core.model.capacity.schedule import Schedule, slots_at
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand, Properties
 from slotq_core.timestamps import Duration, Moment
 
@@ -117,17 +118,17 @@ class CapacityKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceQuota:
-    """The quota that a refused CreateTrainingJob names. With neither an instance type nor
-    `all_training`, the quota is for something else: warm pools, processing jobs …"""
+    """The quota that a refused start names, as a job of its kind of work sees it. With neither an
+    instance type nor `all_training`, the quota is of something else, such as warm instances."""
 
     limit: int | None = None
     """The quota in instances; None: the refusal does not say."""
     instance_type: str = ""
-    """The instance type whose use by training jobs the quota limits; empty: no such quota."""
+    """The instance type whose use by jobs of that kind the quota limits; empty: no such quota."""
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances of that type are bought whose use the quota limits."""
     all_training: bool = False
-    """Whether the quota limits all training jobs of the account together."""
+    """Whether the quota limits all jobs of that kind of the account together."""
 
 
 class PoolState(StrEnum):
@@ -334,6 +335,11 @@ class Pool:
             "How the instances are bought: on demand, as spot, or by a training plan."
         ),
     )
+    work: WorkKind = field(
+        default=WorkKind.TRAINING,
+        metadata=_setting("The kind of work whose quota the pool is: training or processing."),
+    )
+    """The kind of work that the pool holds: SageMaker has a quota of instances for each."""
     state: PoolState = field(
         default=PoolState.ACTIVE,
         metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from slotq_core.errors import NotListed, SlotQError, Unavailable
+from slotq_core.model.capacity.work import WorkKind, work_of
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import node_of_owner
@@ -114,7 +115,7 @@ class Reconciler:
         began = self._clock.now()
         world = self._store.worlds.load(began)
         snapshot = world.snapshot
-        listing = self._listed()
+        listing = self._listed(snapshot.pools)
         run = _Run(
             store=self._store,
             training=self._training,
@@ -137,9 +138,11 @@ class Reconciler:
         found += run.unexpected(listing, expected, foreign)
         return [*found, *run.foreign(snapshot.pools, foreign)]
 
-    def _listed(self) -> LiveTrainingJobs:
+    def _listed(self, pools: Iterable[Pool]) -> LiveTrainingJobs:
+        """What runs of the kinds of work that the pools hold. Training is always listed."""
+        works = dict.fromkeys((WorkKind.TRAINING, *(pool.work for pool in pools)))
         try:
-            return self._training.live()
+            return self._training.live(tuple(works))
         except Unavailable as error:
             raise NotListed(str(error)) from error
 
@@ -390,12 +393,13 @@ def foreign_use(
     """Yield what each pool has to count: training jobs of its instance type, bought as it is. If
     several such pools count foreign training jobs, the first pool counts them all: their pool is
     unknown. What others use of a training plan, the plan itself says (`training_plans.looks`)."""
-    amounts: Counter[tuple[str, CapacityKind]] = Counter()
+    amounts: Counter[tuple[WorkKind, str, CapacityKind]] = Counter()
     for sighting in foreign:
-        amounts[sighting.instance_type, sighting.capacity_kind] += sighting.instances
+        work = work_of(sighting.training_job)
+        amounts[work, sighting.instance_type, sighting.capacity_kind] += sighting.instances
     for pool in pools:
         if pool.capacity_kind is CapacityKind.PLAN:
             continue
-        own = (pool.instance_type, pool.capacity_kind)
+        own = (pool.work, pool.instance_type, pool.capacity_kind)
         counted = amounts.pop(own, 0) if pool.count_foreign else 0
         yield pool, Demand(slots=counted)

@@ -1,8 +1,9 @@
-"""SageMaker training, in the queue's words."""
+"""SageMaker training, in the queue's words. A processing job is a training job whose name has the
+mark of its kind (`model.capacity.work`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slotq_core.admission.instances.runtimes import BY_DEFAULT, counts_over_attempts
 from slotq_core.model.attempts import Attempt, GpuBound
 from slotq_core.model.capacity.plans import PlanFacts
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind, ServiceQuota
@@ -239,8 +241,8 @@ class TrainingService(Protocol):
         """Describe a training job; None if it does not exist. Raises Unavailable if SageMaker
         cannot say."""
 
-    def live(self) -> LiveTrainingJobs:
-        """List the account's training jobs that have not ended, the newest first. For
+    def live(self, works: Collection[WorkKind] = (WorkKind.TRAINING,)) -> LiveTrainingJobs:
+        """List the account's jobs of these kinds of work that have not ended, the newest first. For
         reconciliation only, never in a pass: the whole account has 2 calls a second. Raises
         Unavailable."""
 

@@ -22,6 +22,8 @@ OPEN_FIELDS = frozenset(
         "EnableNetworkIsolation",
         "InputDataConfig",
         "OutputDataConfig",
+        "ProcessingJobName",
+        "ProcessingOutputConfig",
         "ResourceConfig",
         "RetryStrategy",
         "RoleArn",
@@ -31,8 +33,8 @@ OPEN_FIELDS = frozenset(
         "VpcConfig",
     }
 )
-"""Open fields of CreateTrainingJob: names, places, sizes, switches, and the tags, which AWS also
-shows."""
+"""Open fields of CreateTrainingJob, and of processing jobs in its words: names, places, sizes,
+switches, and the tags, which AWS also shows."""
 OPEN_PARTS: Mapping[str, frozenset[str]] = {
     "AlgorithmSpecification": frozenset({"AlgorithmName", "TrainingImage", "TrainingInputMode"}),
 }

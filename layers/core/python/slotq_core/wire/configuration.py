@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.callers import Limits, QueueUse
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
 from slotq_core.wire import VERSION, traits
 from slotq_core.wire.base import BaseModel
@@ -119,6 +120,8 @@ class PoolBody(BaseModel):
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought: `on_demand`, `spot`, by managed spot training, or `plan`, by a
     training plan."""
+    work: WorkKind = WorkKind.TRAINING
+    """The kind of work whose quota the pool is: `training` or `processing`."""
     plan_arn: str | None = Field(default=None, max_length=LONGEST_PLAN)
     """The training plan of a pool whose `capacity_kind` is plan; null: none."""
     spot_wait: int | None = _seconds("spot_wait")

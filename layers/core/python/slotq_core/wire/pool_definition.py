@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import AUTO, CapacityKind, Pool
 from slotq_core.timestamps import seconds_in
@@ -106,6 +107,12 @@ NO_PLAN_NODES = (
 NO_PLAN_WARM = (
     "the instances of a training plan are paid for anyway: leave out keep_warm, or capacity_kind"
 )
+FIXED_WORK = (
+    "its kind of work stays, because jobs of that kind may wait there: remove the pool, and create "
+    "it anew"
+)
+NO_PROCESSING = "a pool of processing jobs has none: SageMaker's quota of them is on demand"
+"""Of nodes, spot instances, plans and warm instances."""
 NO_PLAN_HOURS = "a pool of a training plan has the plan's windows: leave out windows, or plan_arn"
 NEEDS_PLAN = "capacity_kind plan needs the plan: give plan_arn"
 NO_PLAN = "only capacity_kind plan has a plan_arn: set capacity_kind to plan, or leave out plan_arn"
@@ -125,7 +132,7 @@ def warm_clash(pool: Pool | None) -> str:
 
 
 class PlanClash(NamedTuple):
-    """What does not go with a pool's training plan."""
+    """What does not go with a pool's training plan, or with its kind of work."""
 
     setting: str
     said: str
@@ -142,10 +149,17 @@ class Bought(Protocol):
     def windows(self) -> tuple[str, ...]: ...
     @property
     def nodes(self) -> object: ...
+    @property
+    def work(self) -> WorkKind: ...
+    @property
+    def keep_warm(self) -> int | None: ...
 
 
 def plan_clash(pool: Bought) -> PlanClash | None:
-    """What of the pool's settings does not go with its training plan, or with none."""
+    """What of the pool's settings does not go with its training plan, or with none, or with
+    processing jobs."""
+    if pool.work is WorkKind.PROCESSING:
+        return _processing_clash(pool)
     if pool.capacity_kind is not CapacityKind.PLAN:
         return PlanClash("plan_arn", NO_PLAN) if pool.plan_arn else None
     if not pool.plan_arn:
@@ -153,6 +167,15 @@ def plan_clash(pool: Bought) -> PlanClash | None:
     if pool.windows:
         return PlanClash("windows", NO_PLAN_HOURS)
     return PlanClash("nodes", NO_PLAN_NODES) if pool.nodes is not None else None
+
+
+def _processing_clash(pool: Bought) -> PlanClash | None:
+    if pool.capacity_kind is not CapacityKind.ON_DEMAND:
+        return PlanClash("capacity_kind", NO_PROCESSING)
+    for setting in ("nodes", "keep_warm", "plan_arn"):
+        if getattr(pool, setting):
+            return PlanClash(setting, NO_PROCESSING)
+    return None
 
 
 SPELLINGS = {"num_gpus": "gpus", "num_of_gpus": "gpus"}
@@ -215,6 +238,8 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "reservations": _reservations(name, wanted.get("reservations")),
     }
     pool = replace(before, **values) if before else Pool(name=name, **values)
+    if before is not None and pool.work is not before.work:
+        raise InvalidRequest(f"pool '{name}': {FIXED_WORK}", field="work")
     pool = _with_nodes(pool, settings, before)
     if pool.nodes is not None and pool.capacity_kind is CapacityKind.SPOT:
         wrong = "nodes" if settings.get("nodes") else "capacity_kind"

@@ -6,12 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
+from slotq_core.model.capacity.work import WorkKind, marked
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import GROUP_END, Submission
 from slotq_core.model.notices import Callback, CallbackKind, WhenAbandoned
@@ -27,6 +29,13 @@ from slotq_core.wire.pool_definition import (
 )
 from slotq_core.wire.setting_tags import PRIORITY_LIMIT, TAGS, integer, read_settings
 from slotq_core.wire.training.field_paths import keeps_checkpoints, kind_asked_for
+from slotq_core.wire.training.processing_request import (
+    NAME,
+    TRAINING_NAME,
+    as_training,
+    is_processing,
+    path_in_processing,
+)
 from slotq_core.wire.training.training_request import RequestCheck, RequestFault, refusal
 
 MAX_TAGS = names.MAX_TAGS
@@ -323,7 +332,7 @@ class SubmissionBody(BaseModel):
         texts = [text for tag in names.numbered_tags(key) if (text := self._tag(tag)) is not None]
         listed = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
         for name in listed:
-            if not names.is_legal(name.removeprefix(GROUP_END)):
+            if not names.is_job(name.removeprefix(GROUP_END)):
                 raise ValueError(
                     f"the tag '{key}' takes the names of jobs and groups, comma separated, not "
                     f"'{name[:40]}'"
@@ -370,6 +379,18 @@ def _need(name: str, text: str) -> traits.Value | None:
     return property_value(name, text)
 
 
+def _of_processing(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a processing job. It has no checkpoints, so it is evicted only if its user
+    says so. Raises InvalidRequest for a part of a node."""
+    if settings.get("gpus"):
+        raise InvalidRequest(
+            f"the tag '{TAGS['gpus']}' is for training jobs: a processing job takes whole "
+            "instances",
+            field="Tags",
+        )
+    return {"preemptible": False, **settings}
+
+
 def parse_submission(
     body: str | bytes | Mapping[str, Any],
     check: RequestCheck | None = None,
@@ -377,19 +398,22 @@ def parse_submission(
     alone: bool = True,
 ) -> tuple[Submission, dict[str, Any]]:
     """Read a new submission. Returns it, and its body as the request to store: without the
-    callback, which is kept apart. `check`: of requests that this one may share values with.
+    callback, which is kept apart, and that of a processing job in the words of CreateTrainingJob
+    (`training.processing_request`). `check`: of requests that this one may share values with.
     `alone`: whether it comes by itself; only then it may have a callback.
 
     Raises InvalidRequest with every fault: its path, and what would be right. Not if the only
     faults are missing fields (`Submission.incomplete`): its project may fill them in.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
-    faults = (check or RequestCheck()).faults(_without_callback(request))
+    check, processing = check or RequestCheck(), is_processing(request)
+    asked = _without_callback(request)
+    faults = check.processing_faults(asked) if processing else check.faults(asked)
     if names.CALLBACK in request and not alone:
         message = "belongs to a job that is submitted alone (POST /add-job); leave it out"
         faults = [RequestFault(path=names.CALLBACK, message=message), *faults]
     faults += _unknown_members(request)
-    return _read(request, faults)
+    return _read(as_training(request) if processing else request, faults)
 
 
 def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
@@ -420,17 +444,21 @@ def _read(
     canonical = json.dumps(kept, sort_keys=True, separators=(",", ":"), default=str)
     if len(canonical.encode()) > MAX_BODY:
         raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
+    processing = is_processing(request)
+    named = {TRAINING_NAME: request[NAME]} if processing else {}
     try:
-        read = SubmissionBody.model_validate(request)
+        read = SubmissionBody.model_validate({**request, **named})
     except ValidationError as error:
         found = faults_in(error)
+        if processing:
+            found = [replace(fault, path=path_in_processing(fault.path)) for fault in found]
         reported = {fault.path for fault in found}
         more = [fault for fault in structural if fault.path not in reported]
         raise refusal([*found, *more]) from None
     if not all(fault.lacks for fault in structural):
         raise refusal(structural)
     submission = Submission(
-        name=read.TrainingJobName,
+        name=marked(read.TrainingJobName, WorkKind.PROCESSING if processing else WorkKind.TRAINING),
         instance_type=read.ResourceConfig.instance_type,
         demand=read.demand,
         by_type=read.ResourceConfig.by_type,
@@ -442,7 +470,7 @@ def _read(
         priority=read.priority,
         priority_class=read.priority_class,
         default_priority=read.names_no_priority,
-        **read.settings,
+        **(_of_processing(read.settings) if processing else read.settings),
         checkpoints=keeps_checkpoints(request),
         capacity_kind=kind_asked_for(request),
         after=read.after,

@@ -1,6 +1,8 @@
 """SageMaker training. Its own words never leave this folder.
 
 service           the port `TrainingService`
+operations        SageMaker's operations for each kind of work
+processing        processing jobs in the words of training jobs
 node_requests     the CreateTrainingJob request of a node
 observations      events and descriptions as observations
 sagemaker_errors  every documented error and outcome, and what follows from it

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
-from slotq_core.adapters.sagemaker.service import ATTEMPT_TAG, JOB_TAG, QUEUE_TAG
+from slotq_core.adapters.sagemaker.service import ATTEMPT_TAG
 from slotq_core.model.nodes import Node, owner_of_node
-from slotq_core.names import PROJECT_TAG, tag_value, token_in_tags
+from slotq_core.names import JOB_TAG, PROJECT_TAG, QUEUE_TAG, tag_value, token_in_tags
 from slotq_core.ports.nodes import Launch
 from slotq_core.ports.training import NODE_MAX_RUNTIME, Request
 

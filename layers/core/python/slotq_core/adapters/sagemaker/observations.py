@@ -18,6 +18,8 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in, quota_in
 from slotq_core.errors import NotUnderstood
+from slotq_core.model.capacity.work import work_of
+from slotq_core.model.pools import ServiceQuota
 from slotq_core.model.reports import MOST_FINAL, final_metrics
 from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict, Warmth
 from slotq_core.timestamps import FAR_OFF
@@ -33,6 +35,8 @@ _LONGEST_TEXT = 4096
 """Maximum length (characters) of a text. SageMaker's longest, a FailureReason, has 1,024; a
 DynamoDB item has at most 400 KB."""
 
+PROCESSING_NAME = "ProcessingJobName"
+"""The member that only news of processing jobs have."""
 _LIVE = frozenset({"InProgress", "Stopping"})
 
 
@@ -42,7 +46,7 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         raise NotUnderstood("the event has no detail, or its detail is not an object")
-    name = detail.get("TrainingJobName")
+    name = detail.get("TrainingJobName") or detail.get(PROCESSING_NAME)
     if not isinstance(name, str) or not names.is_legal(name):
         raise NotUnderstood("the event's detail names no training job")
     try:
@@ -55,10 +59,16 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
 
 
 def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
-    """Return the observation in an event's `detail` or in a DescribeTrainingJob answer.
+    """Return the observation in an event's `detail`, or in the answer of DescribeTrainingJob or
+    DescribeProcessingJob.
 
     `at` (ms) is used if the detail has no time. Raises NotUnderstood if the status is unknown.
     """
+    if PROCESSING_NAME in detail and "TrainingJobName" not in detail:
+        # Most queues have no processing jobs, and no cold start should pay for them.
+        from slotq_core.adapters.sagemaker.processing import in_training_words
+
+        detail = in_training_words(detail)
     status = text_in(detail, "TrainingJobStatus")
     secondary = text_in(detail, "SecondaryStatus")
     reason = text_in(detail, "FailureReason")
@@ -83,12 +93,16 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         checkpoints=text_in(detail.get("CheckpointConfig") or {}, "S3Uri"),
         token=_token(detail),
         pending=status == "InProgress" and secondary == "Pending",
-        quota=quota_in(reason) if ended and ended.verdict is Verdict.BACK_OFF else None,
+        quota=_quota(detail, reason) if ended and ended.verdict is Verdict.BACK_OFF else None,
         action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
         metrics=tuple(_metrics(detail)) if ended else (),
         **_warmth(detail),
         odd="; ".join(_odd(detail, secondary, at)),
     )
+
+
+def _quota(detail: Mapping[str, Any], reason: str) -> ServiceQuota | None:
+    return quota_in(reason, work_of(text_in(detail, "TrainingJobName")))
 
 
 _WARMTH = {

@@ -2,9 +2,10 @@
 
 Four tables. Each is read from the top, and the first matching row decides:
 
-`CREATE` answers of CreateTrainingJob (`CREATE_IN_PLAN`: in a pool with a training plan) `STOP`
-answers of StopTrainingJob `LOOK` answers of DescribeTrainingJob, ListTrainingJobs and ListTags
-`OUTCOMES` how a training job may end
+`CREATE` answers of CreateTrainingJob (`CREATE_IN_PLAN`: in a pool with a training plan;
+`CREATE_PROCESSING`: of CreateProcessingJob) `STOP` answers of StopTrainingJob `LOOK` answers of
+DescribeTrainingJob, ListTrainingJobs and ListTags `OUTCOMES` how a training job may end. The last
+three hold for processing jobs, too.
 
 A row's `source` is SageMaker's own text for the row, or the rule if there is no fixed text. `code`
 and `text` are regular expressions: the code must match whole, the text anywhere. `sagemaker_rights`
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slotq_core.adapters.sagemaker.sagemaker_rights import (
     ACCOUNT,
@@ -23,10 +24,12 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import (
     DENIED,
     EVERY_JOBS,
     NOT_ASSUMED,
+    OF_PROCESSING,
     OF_TRAINING,
     quota_in,
     refusal,
 )
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.ports.training import RIGHTS, CallResult, Phase, Verdict
 
 
@@ -135,6 +138,18 @@ CREATE: tuple[ErrorRow, ...] = (
         "accepted; among it what the job's own role may not read (No S3 objects found …, Error "
         "message from S3: Access Denied). ResourceInUse is looked into first (service.py)",
     ),
+)
+
+CREATE_PROCESSING: tuple[ErrorRow, ...] = tuple(
+    replace(
+        row,
+        text=OF_PROCESSING,
+        source="ResourceLimitExceeded: The account-level service limit '<type> for processing job "
+        "usage' is N Instances, …; the same of 'Number of instances across all processing jobs'",
+    )
+    if row.text == OF_TRAINING
+    else row
+    for row in CREATE
 )
 
 CREATE_IN_PLAN: tuple[ErrorRow, ...] = (
@@ -355,9 +370,14 @@ _HEAD = 2048
 
 
 def verdict_on(
-    rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0
+    rows: Sequence[ErrorRow],
+    *,
+    code: str,
+    text: str,
+    http_status: int = 0,
+    work: WorkKind = WorkKind.TRAINING,
 ) -> CallResult:
-    """Return what the queue does about an error answer.
+    """Return what the queue does about an error answer to a call for this kind of work.
 
     A status of HTTP by which the request itself is not at fault counts as a second code.
     """
@@ -369,7 +389,7 @@ def verdict_on(
     return CallResult(
         verdict=row.verdict,
         message=f"{code}: {text}" if text else code,
-        quota=quota_in(head) if row.verdict in _OF_QUOTAS else None,
+        quota=quota_in(head, work) if row.verdict in _OF_QUOTAS else None,
     )
 
 

@@ -20,14 +20,17 @@ and a request delta of D Instances." Known names:
 `<type> for training job usage`                    training jobs on demand, of one instance type
 `<type> for spot training job usage`               training jobs on spot instances of that type
 `Number of instances across all training jobs`     all training jobs
+`<type> for processing job usage`                  processing jobs of one instance type
 `<type> for training warm pool usage`              other quotas, as is every other name
-`Number of instances across all processing jobs`   the debugger's and the profiler's rules
+`Number of instances across all processing jobs`   processing jobs, among them the debugger's and
+                                                   the profiler's rules
 """
 
 from __future__ import annotations
 
 import re
 
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.pools import CapacityKind, ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, LACKS
 from slotq_core.ports.training import CallResult, Verdict
@@ -48,7 +51,7 @@ DENIED = (
 
 EVERY_JOBS = (
     r"not authorized to perform:? "
-    r"(sagemaker:(CreateTrainingJob|AddTags)|iam:CreateServiceLinkedRole)\b"
+    r"(sagemaker:(CreateTrainingJob|CreateProcessingJob|AddTags)|iam:CreateServiceLinkedRole)\b"
     r"(?!.*(explicit deny|:training-plan/))"
 )
 """Rights that every start needs. On a training plan, the right depends on the job that asks for the
@@ -87,17 +90,28 @@ _SENTENCE = r"service limit '(?:{name})' is (?P<limit>\d{{1,9}}) Instances"
 OF_TRAINING = _SENTENCE.format(name=f"{_OF_ONE_TYPE}|{_OF_ALL_TRAINING}")
 """The sentence about a quota that pools have to do with."""
 
-_ANY = _SENTENCE.format(name=rf"{_OF_ONE_TYPE}|{_OF_ALL_TRAINING}|[^']{{1,200}}")
+_TYPE_PROCESSING = r"(?P<type>\S+) for processing job usage"
+_ALL_PROCESSING = r"(?P<all>(Total )?Number of instances across (all )?processing jobs)"
+
+OF_PROCESSING = _SENTENCE.format(name=f"{_TYPE_PROCESSING}|{_ALL_PROCESSING}")
+"""The sentence about a quota that pools of processing jobs have to do with."""
+
+_ANY = {
+    WorkKind.TRAINING: rf"{_OF_ONE_TYPE}|{_OF_ALL_TRAINING}|[^']{{1,200}}",
+    WorkKind.PROCESSING: rf"{_TYPE_PROCESSING}|{_ALL_PROCESSING}|[^']{{1,200}}",
+}
 
 
-def quota_in(text: str) -> ServiceQuota | None:
-    """Return the quota that a refusal names; None if the text has no such sentence."""
-    found = re.search(_ANY, text, re.IGNORECASE)
+def quota_in(text: str, work: WorkKind = WorkKind.TRAINING) -> ServiceQuota | None:
+    """Return the quota that a refusal of this kind of work names; None if the text has no such
+    sentence."""
+    found = re.search(_SENTENCE.format(name=_ANY[work]), text, re.IGNORECASE)
     if found is None:
         return None
+    named = found.groupdict()
     return ServiceQuota(
-        limit=int(found["limit"]),
-        instance_type=found["type"] or "",
-        capacity_kind=CapacityKind.SPOT if found["spot"] else CapacityKind.ON_DEMAND,
-        all_training=found["all"] is not None,
+        limit=int(named["limit"]),
+        instance_type=named["type"] or "",
+        capacity_kind=CapacityKind.SPOT if named.get("spot") else CapacityKind.ON_DEMAND,
+        all_training=named["all"] is not None,
     )

@@ -8,7 +8,7 @@ answer is data.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,8 +20,8 @@ from slotq_core.adapters.sagemaker.observations import (
     observation_of,
     outcome_in,
 )
+from slotq_core.adapters.sagemaker.operations import OPERATIONS, Operations, operations_of
 from slotq_core.adapters.sagemaker.sagemaker_errors import (
-    CREATE,
     CREATE_IN_PLAN,
     LOOK,
     RELEASE,
@@ -34,11 +34,14 @@ from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.capacity.plans import PlanFacts
+from slotq_core.model.capacity.work import WorkKind, bare, work_of
 from slotq_core.model.jobs import Job
 from slotq_core.model.nodes import Node
 from slotq_core.model.pools import CapacityKind
 from slotq_core.names import (
+    JOB_TAG,
     PROJECT_TAG,
+    QUEUE_TAG,
     SUBMITTER_TAG,
     sagemaker_tags,
     tag_value,
@@ -63,10 +66,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
-QUEUE_TAG = "slotq:queue"
-"""The ownership tags, on every training job that the queue creates."""
+"""The number of an attempt, on its training job."""
 
 LONGEST_LISTING = 10_000
 """Time (ms) after which a listing asks for no further page. The tick's pass waits for it, and a
@@ -134,8 +135,8 @@ class SageMakerTraining:
         created = self._created(
             attempt.training_job,
             attempt.token,
-            lambda: create_request(request, job, attempt, queue=self._queue),
-            CREATE_IN_PLAN if attempt.plan_arn else CREATE,
+            lambda: attempt_request(request, job, attempt, queue=self._queue),
+            CREATE_IN_PLAN if attempt.plan_arn else None,
         )
         refused = created.verdict is Verdict.OTHER_QUOTA and WARM_QUOTA in created.message
         if refused and attempt.warm_key and attempt.keep_warm:
@@ -177,12 +178,13 @@ class SageMakerTraining:
         name: str,
         token: str,
         request: Callable[[], Mapping[str, Any]],
-        rows: Sequence[ErrorRow] = CREATE,
+        rows: Sequence[ErrorRow] | None = None,
     ) -> CallResult:
-        """Create a training job whose tags have this token. `rows`: what follows from errors."""
-        began = self._clock.now()
+        """Create a training job whose tags have this token. `rows`: what follows from errors; None:
+        what follows for its kind of work."""
+        began, own = self._clock.now(), operations_of(name)
         try:
-            self._ask("create_training_job", request)
+            self._ask(f"create_{own.method}", request)
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 if self._clock.now() - began >= LONGEST_CALL // 2:
@@ -192,7 +194,8 @@ class SageMakerTraining:
                     )
                     return CallResult(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(name, token)
-            return self._unless_there(name, token, failure.answer(rows))
+            refused = failure.answer(rows or own.create, own.work)
+            return self._unless_there(name, token, refused)
         return CallResult(verdict=Verdict.OK)
 
     def _unless_there(self, name: str, token: str, refused: CallResult) -> CallResult:
@@ -226,17 +229,21 @@ class SageMakerTraining:
             return CallResult(verdict=Verdict.ALREADY_DONE)
         return CallResult(
             verdict=Verdict.NAME_TAKEN,
-            message=f"SageMaker already has a training job named {name}, which is not from this "
-            "queue",
+            message=f"SageMaker already has a {work_of(name)} job named {bare(name)}, which is not "
+            "from this queue",
         )
 
     def _is_ours(self, name: str, token: str) -> bool:
         """Whether the training job of that name is this queue's and has this token. Raises
         _Failure."""
-        found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
-        tags = dict(self._tags(found["TrainingJobArn"]))
+        tags = dict(self._tags(self._description(name)["TrainingJobArn"]))
         queue = tags.get(QUEUE_TAG, self._queue)  # An earlier version wrote no such tag.
         return (queue, tags.get(TOKEN_TAG)) == (self._queue, token)
+
+    def _description(self, name: str) -> Mapping[str, Any]:
+        """What SageMaker says of a training job, in the words of training jobs. Raises _Failure."""
+        own = operations_of(name)
+        return own.read(self._ask(f"describe_{own.method}", lambda: {own.name: bare(name)}))
 
     def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
         asked = {"ResourceArn": arn}
@@ -249,8 +256,9 @@ class SageMakerTraining:
             asked["NextToken"] = token
 
     def stop(self, training_job: str) -> CallResult:
+        own = operations_of(training_job)
         try:
-            self._ask("stop_training_job", lambda: {"TrainingJobName": training_job})
+            self._ask(f"stop_{own.method}", lambda: {own.name: bare(training_job)})
         except _Failure as failure:
             return failure.answer(STOP)
         return CallResult(verdict=Verdict.OK)
@@ -267,21 +275,30 @@ class SageMakerTraining:
         return CallResult(verdict=Verdict.OK)
 
     def describe(self, training_job: str) -> Observation | None:
-        return self._described("training_job", training_job, observation_of)
+        own = operations_of(training_job)
+        return self._described(
+            f"Describe{own.noun} {training_job}",
+            lambda: self._description(training_job),
+            observation_of,
+        )
 
     def describe_plan(self, arn: str) -> PlanFacts | None:
         # Most queues have no plans, and no cold start should pay for them.
         from slotq_core.adapters.sagemaker.training_plans import plan_facts
 
-        return self._described("training_plan", arn, partial(plan_facts, arn))
+        return self._described(
+            f"DescribeTrainingPlan {arn}",
+            lambda: self._ask("describe_training_plan", lambda: {"TrainingPlanName": arn}),
+            partial(plan_facts, arn),
+        )
 
-    def _described(self, kind: str, name: str, read: Callable[..., T]) -> T | None:
-        """What `read(answer, at=now)` makes of SageMaker's answer about `name`; None: there is
-        none. Raises Unavailable without an answer that can be read."""
-        noun = kind.title().replace("_", "")
-        said = f"Describe{noun} {name}"
+    def _described(
+        self, said: str, ask: Callable[[], Mapping[str, Any]], read: Callable[..., T]
+    ) -> T | None:
+        """What `read(answer, at=now)` makes of SageMaker's answer; None: there is none of that
+        name. `said`: the call in words. Raises Unavailable without an answer that can be read."""
         try:
-            found = self._ask(f"describe_{kind}", lambda: {f"{noun}Name": name})
+            found = ask()
         except _Failure as failure:
             if failure.not_found:
                 return None
@@ -293,14 +310,23 @@ class SageMakerTraining:
         except ODD as error:
             raise Unavailable(f"{said}: {type(error).__name__}") from error
 
-    def live(self) -> LiveTrainingJobs:
-        """List without a status filter: with StatusEquals, SageMaker cuts its pages before it
-        filters. A filter therefore saves nothing, and each status would cost a listing.
+    def live(self, works: Collection[WorkKind] = (WorkKind.TRAINING,)) -> LiveTrainingJobs:
+        """List each kind of work without a status filter: with StatusEquals, SageMaker cuts its
+        pages before it filters. A filter therefore saves nothing, and each status would cost a
+        listing.
 
         The newest come first: where an account has more training jobs than can be listed, nearly
         all of the older ones have ended.
         """
         began = self._clock.now()
+        listings = [self._listing(OPERATIONS[work], began) for work in works]
+        return LiveTrainingJobs(
+            names=frozenset().union(*(each.names for each in listings)),
+            interrupted=frozenset().union(*(each.interrupted for each in listings)),
+            complete=all(each.complete for each in listings),
+        )
+
+    def _listing(self, own: Operations, began: int) -> LiveTrainingJobs:
         asked: dict[str, Any] = {
             "CreationTimeAfter": to_datetime(began - _OLDEST),
             "SortBy": "CreationTime",
@@ -311,10 +337,10 @@ class SageMakerTraining:
         interrupted: set[str] = set()
         while self._clock.now() - began <= LONGEST_LISTING:
             try:
-                page = self._ask("list_training_jobs", lambda: asked)
+                page = self._ask(f"list_{own.method}s", lambda: asked)
             except _Failure as failure:
-                raise failure.unavailable("ListTrainingJobs") from failure
-            for summary in page.get("TrainingJobSummaries", ()):
+                raise failure.unavailable(f"List{own.noun}s") from failure
+            for summary in map(own.read, page.get(f"{own.noun}Summaries", ())):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     names.add(summary["TrainingJobName"])
                     if is_interrupted(summary):
@@ -328,7 +354,7 @@ class SageMakerTraining:
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
-            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+            found = self._description(training_job)
             if outcome_in(found) is not None:
                 return None
             tags = dict(self._tags(found["TrainingJobArn"]))
@@ -354,6 +380,16 @@ class SageMakerTraining:
         except Exception as error:
             raise _failure(error) from error
         return answer
+
+
+def attempt_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
+    """Return the request that starts an attempt, for the job's kind of work."""
+    created = create_request(request, job, attempt, queue=queue)
+    if job.work is WorkKind.TRAINING:
+        return created
+    from slotq_core.adapters.sagemaker.processing import processing_request
+
+    return processing_request(created)
 
 
 def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
@@ -443,10 +479,12 @@ class _Failure(Exception):
         kind = RightMissing if said.action else Unavailable
         return kind(f"{asked}: {said.message if said.action else self.text}")
 
-    def answer(self, rows: Sequence[ErrorRow]) -> CallResult:
+    def answer(self, rows: Sequence[ErrorRow], work: WorkKind = WorkKind.TRAINING) -> CallResult:
         if not self.code:
             return CallResult(verdict=Verdict.RETRY, message=self.text)
-        return verdict_on(rows, code=self.code, text=self.text, http_status=self.http_status)
+        return verdict_on(
+            rows, code=self.code, text=self.text, http_status=self.http_status, work=work
+        )
 
 
 def _failure(error: Exception) -> _Failure:

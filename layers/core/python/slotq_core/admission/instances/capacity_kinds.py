@@ -40,9 +40,21 @@ def any_plan(pools: Iterable[Pool]) -> bool:
     return any(pool.capacity_kind is CapacityKind.PLAN for pool in pools)
 
 
+def of_its_work(submission: Submission, pools: Iterable[Pool]) -> list[Pool]:
+    """The pools that hold the submission's kind of work."""
+    return [pool for pool in pools if pool.work is submission.work]
+
+
 def check_named(submission: Submission, named: Sequence[Pool], every: Sequence[Pool]) -> None:
     """Check the pools that the submission names: they do not contradict its request, and those of a
     job over several pools are of one kind. `every`: the queue's pools. Raises InvalidRequest."""
+    others = [pool for pool in named if pool.work is not submission.work]
+    if others:
+        raise InvalidRequest(
+            f"{submission.name} is a {submission.work} job, and the tag '{POOLS_TAG}' names "
+            f"{_listed(others)} of {others[0].work} jobs: SageMaker has a quota for each",
+            field="Tags",
+        )
     if submission.parts and len({pool.capacity_kind for pool in named}) > 1:
         raise InvalidRequest(
             f"the job runs in several pools at once, and these are not bought alike: "
@@ -66,11 +78,11 @@ def check_named(submission: Submission, named: Sequence[Pool], every: Sequence[P
     if submission.capacity_kind is None or not any_spot(every):
         return
     spot = submission.capacity_kind is CapacityKind.SPOT
-    others = [pool for pool in named if (pool.capacity_kind is CapacityKind.SPOT) is not spot]
-    if others:
+    bought = [pool for pool in named if (pool.capacity_kind is CapacityKind.SPOT) is not spot]
+    if bought:
         raise InvalidRequest(
             f"{_asked(submission.capacity_kind)}, and the tag '{POOLS_TAG}' names "
-            f"{_listed(others)}: leave {FIELD} out, and each pool decides, or name pools that are "
+            f"{_listed(bought)}: leave {FIELD} out, and each pool decides, or name pools that are "
             f"{_IN_WORDS[submission.capacity_kind]}{_fitting(submission, every)}",
             field="Tags",
         )
@@ -101,6 +113,7 @@ def offered(
 def meant(submission: Submission, pools: Sequence[Pool], *, named: bool) -> list[Pool]:
     """The pools among which a job of several instance types finds one for each. `named`: the
     submission or its project names them."""
+    pools = of_its_work(submission, pools)
     kind = submission.capacity_kind or (None if named else CapacityKind.ON_DEMAND)
     if kind is None:
         return [*pools]

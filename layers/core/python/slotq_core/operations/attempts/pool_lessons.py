@@ -141,7 +141,8 @@ class Lessons:
 
         now, names = self._clock.now(), pools_concerned(quota, ended, job)
         if names is None:
-            names = tuple(pool.name for pool in self._configuration.pools())
+            pools = self._configuration.pools()
+            names = tuple(pool.name for pool in pools if pool.work is job.work)
         changed = [name for name in names if known.learn_of_pool(name, refused)]
         return bool(changed)
 

@@ -21,7 +21,7 @@ from slotq_core.admission.dependencies import (
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job
-from slotq_core.names import is_legal
+from slotq_core.names import is_job
 from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweeps import SweepGoals
 from slotq_core.ports.store import Store
@@ -50,7 +50,7 @@ class Followers:
         """The jobs and groups of these names, without those that do not exist, or that caller `by`
         may not see (`sees`). Not looked for as groups: `ours`, jobs that are yet to be stored."""
         wanted = [*dict.fromkeys(names)]
-        found = (self._store.jobs.get(name) for name in wanted if is_legal(name))
+        found = (self._store.jobs.get(name) for name in wanted if is_job(name))
         jobs = {job.name: job for job in found if job is not None and sees(job)}
         others = [name for name in wanted if name not in jobs and name not in ours]
         return Predecessors(jobs=jobs, groups=self._groups.progress(others, sees=sees, by=by))

@@ -72,7 +72,7 @@ class ListCursor:
             found is None
             or moment is None
             or found[2] not in tuple(JobState)
-            or not (found[4] == "" or names.is_legal(found[4]))
+            or not (found[4] == "" or names.is_job(found[4]))
         ):
             raise InvalidRequest("next takes what the page before answered as next", field="next")
         if found[1] != question:

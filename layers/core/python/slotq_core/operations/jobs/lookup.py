@@ -73,7 +73,7 @@ class JobLookup:
     def status(self, name: str, *, to: str | None = None) -> Status:
         """One job with its place, reason, outlook and attempts, as caller `to` may see it (None:
         the queue's owner). Raises NoSuchJob."""
-        found = self._store.jobs.with_attempts(name) if names.is_legal(name) else None
+        found = self._store.jobs.with_attempts(name) if names.is_job(name) else None
         if found is None or not self._authorizer.sees(found[0], by=to):
             raise no_such_job(name)
         job, attempts = found
@@ -292,7 +292,7 @@ class JobLookup:
     def found(self, name: str, *, to: str | None = None) -> Job:
         """The job, if `to` may see it (None: the queue itself). Else raises NoSuchJob, whether the
         job exists or not."""
-        job = self._store.jobs.get(name) if names.is_legal(name) else None
+        job = self._store.jobs.get(name) if names.is_job(name) else None
         if job is None or not self._authorizer.sees(job, by=to):
             raise no_such_job(name)
         return job

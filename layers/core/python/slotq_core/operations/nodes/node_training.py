@@ -3,10 +3,11 @@ describe them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from slotq_core.errors import NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.nodes import Node
 from slotq_core.operations.attempts.observing import Observing
@@ -163,7 +164,7 @@ class NodeTraining:
             return lost(attempt, now)
         return Observation(training_job=training_job, phase=Phase.STARTING, at=now)
 
-    def live(self) -> LiveTrainingJobs:
+    def live(self, works: Collection[WorkKind] = (WorkKind.TRAINING,)) -> LiveTrainingJobs:
         """Return the attempts that are ordered. Raises Unavailable."""
         node = self._node()
         names = self._services.orders.read(node).attempts if node else ()

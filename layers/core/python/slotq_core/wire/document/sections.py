@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices import Digest, JobEvent
@@ -119,6 +120,8 @@ class PoolSection(Section):
     pending_timeout: Period | None = None
     capacity_kind: CapacityKind = CapacityKind.ON_DEMAND
     """How the instances are bought."""
+    work: WorkKind = WorkKind.TRAINING
+    """The kind of work whose quota the pool is."""
     plan_arn: MaybeName = ""
     """The training plan of a pool whose `capacity_kind` is plan."""
     spot_wait: Duration = 0

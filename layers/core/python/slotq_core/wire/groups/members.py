@@ -19,6 +19,7 @@ from slotq_core.model.jobs import Submission
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import MAX_BODY, invalid, json_object
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.training.processing_request import NAME, TRAINING_NAME
 from slotq_core.wire.training.training_request import RequestCheck
 
 LARGEST_BODY = 4_000_000
@@ -70,7 +71,7 @@ def parse_batch(body: str | bytes) -> list[tuple[str, ReadJob]]:
 
 def _job(template: Json, patch: Json, check: RequestCheck) -> tuple[str, ReadJob]:
     request = merged(template, patch)
-    name = request.get("TrainingJobName")
+    name = request.get(TRAINING_NAME) or request.get(NAME)
     shown = name[: names.LONGEST] if isinstance(name, str) else ""
     try:
         return shown, parse_submission(request, check, alone=False)

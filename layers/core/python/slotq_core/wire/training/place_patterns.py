@@ -26,7 +26,14 @@ BY_URI = (
     "ProfilerConfig.S3OutputPath",
     "ProfilerRuleConfigurations[].S3OutputPath",
 )
+OF_PROCESSING = (
+    "ProcessingOutputConfig.Outputs[].S3Output.S3Uri",
+    "ProcessingInputs[].DatasetDefinition.AthenaDatasetDefinition.OutputS3Uri",
+    "ProcessingInputs[].DatasetDefinition.RedshiftDatasetDefinition.OutputS3Uri",
+)
 BY_ARN = ("ModelPackageConfig.ModelPackageGroupArn", "MlflowConfig.MlflowResourceArn")
+FEATURE_GROUPS = "ProcessingOutputConfig.Outputs[].FeatureStoreOutput.FeatureGroupName"
+"""Feature groups that processing jobs write to. No pattern allows them."""
 MOUNTED = "InputDataConfig[].DataSource.FileSystemDataSource"
 """File systems. Those that are not mounted `ro` can be written."""
 
@@ -38,9 +45,11 @@ _DOTS = frozenset({".", ".."})
 
 def written(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each place that SageMaker writes to: the field's path, and the place as in the patterns."""
-    for path in (*BY_URI, *BY_ARN):
+    for path in (*BY_URI, *BY_ARN, *OF_PROCESSING):
         for here, place in values_at(request, path):
             yield here, str(place)
+    for here, name in values_at(request, FEATURE_GROUPS):
+        yield here, f"feature-group/{name}"
     for here, mount in values_at(request, MOUNTED):
         if isinstance(mount, Mapping) and mount.get("FileSystemAccessMode") != "ro":
             folder = str(mount.get("DirectoryPath", "")).strip("/")

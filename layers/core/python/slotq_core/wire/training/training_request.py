@@ -20,7 +20,8 @@ from slotq_core.spelling import near_names, similar_name
 from slotq_core.wire.training.field_rules import breaches
 
 REQUEST = "CreateTrainingJobRequest"
-"""The name of the whole request's structure."""
+PROCESSING = "CreateProcessingJobRequest"
+"""The names of the structures of whole requests."""
 
 ON_INSTANCES = ("AlgorithmSpecification", "ResourceConfig")
 """Fields that SageMaker also requires of a job that runs on instances."""
@@ -127,6 +128,11 @@ class RequestCheck:
         """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
         return _with_rules(self._reading.faults(request, known_shape()), request)
 
+    def processing_faults(self, request: Mapping[str, Any]) -> list[RequestFault]:
+        """The same of a CreateProcessingJob request in its own words."""
+        reading = _Reading(refuse_unknown=False, operation="CreateProcessingJob")
+        return [*islice(reading.of_value(request, processing_shape(), ""), MOST_FAULTS + 1)]
+
     def check_complete(self, request: Mapping[str, Any]) -> None:
         """Check a request again whose missing fields were filled in. Raises InvalidRequest with
         every fault."""
@@ -139,6 +145,12 @@ def check_complete(request: Mapping[str, Any]) -> None:
     RequestCheck().check_complete(request)
 
 
+def check_processing(request: Mapping[str, Any]) -> None:
+    """The same of a CreateProcessingJob request in its own words."""
+    if faults := RequestCheck().processing_faults(request):
+        raise refusal(faults)
+
+
 def submission_faults(request: Mapping[str, Any]) -> list[RequestFault]:
     """`RequestCheck.faults`, of one request."""
     return RequestCheck().faults(request)
@@ -149,6 +161,12 @@ def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[RequestFault]:
     are missing by a rule between fields: a project may fill them in."""
     faults = _with_rules(_Reading(refuse_unknown=True).faults(request, shape), request)
     return [fault for fault in faults if not fault.by_rule or not fault.lacks]
+
+
+def processing_faults_by(shape: Shape, request: Mapping[str, Any]) -> list[RequestFault]:
+    """The same of a CreateProcessingJob request."""
+    reading = _Reading(refuse_unknown=True, operation="CreateProcessingJob")
+    return [*islice(reading.of_value(request, shape, ""), MOST_FAULTS + 1)]
 
 
 def _with_rules(faults: list[RequestFault], request: Mapping[str, Any]) -> list[RequestFault]:
@@ -167,6 +185,14 @@ def _with_rules(faults: list[RequestFault], request: Mapping[str, Any]) -> list[
 def value_faults(path: str, value: Any, shape: Shape) -> list[RequestFault]:
     """The faults of one field's value, at most MOST_FAULTS + 1. Unknown fields are faults too."""
     return [*islice(_Reading(refuse_unknown=True).of_value(value, shape, path), MOST_FAULTS + 1)]
+
+
+@cache
+def processing_shape() -> Shape:
+    """The same of CreateProcessingJob (`processing_fields`)."""
+    from slotq_core.wire.training.processing_fields import REQUIRED, STRUCTURES
+
+    return _shape(PROCESSING, STRUCTURES, REQUIRED)
 
 
 def _shape(
@@ -190,8 +216,8 @@ def _shape(
 class _Reading:
     """One check of requests that may share values."""
 
-    def __init__(self, *, refuse_unknown: bool) -> None:
-        self._refuse_unknown = refuse_unknown
+    def __init__(self, *, refuse_unknown: bool, operation: str = "CreateTrainingJob") -> None:
+        self._refuse_unknown, self._operation = refuse_unknown, operation
         self._unknown = 0
         self._similar: dict[tuple[str, int], Sequence[str]] = {}
         """The known names that an unknown one may misspell, by its name and the identity of its
@@ -262,7 +288,8 @@ class _Reading:
                 if near:
                     meant.add(near)
                 if near or self._refuse_unknown:
-                    message = _unknown_field(near or similar_name(name, shape.members))
+                    known = near or similar_name(name, shape.members)
+                    message = _unknown_field(self._operation, known)
                     yield RequestFault(path=_join(path, name), message=message, dated=True)
         for name in shape.members:
             if name in shape.required and name not in value and name not in meant:
@@ -302,8 +329,8 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[RequestFault]:
         yield RequestFault(path="AlgorithmSpecification", message=message)
 
 
-def _unknown_field(near: str | None) -> str:
-    return "is not a field of CreateTrainingJob" + (f"; did you mean {near}?" if near else "")
+def _unknown_field(operation: str, near: str | None) -> str:
+    return f"is not a field of {operation}" + (f"; did you mean {near}?" if near else "")
 
 
 def _too_many_unknown() -> str:

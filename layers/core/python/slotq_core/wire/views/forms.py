@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from slotq_core.gpu_amounts import gpus_number, read_gpus
 from slotq_core.model.attempts import AttemptOutcome, GpuBound, StopCause
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.pools import CapacityKind, CheckpointRule, OnStall, PoolState
@@ -40,6 +41,7 @@ _ENUMS = (
     OnStall,
     PoolState,
     CapacityKind,
+    WorkKind,
 )
 
 _AS_IT_IS = _Form(lambda value: value, lambda value: value)

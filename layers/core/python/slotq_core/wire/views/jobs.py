@@ -303,7 +303,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         saved=_saved(attempt),
         resumption=resumption(attempt),
         warning="; ".join(filter(None, (attempt.warning, _slow_save(attempt)))),
-        logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
+        logs=":".join(names.log_place(attempt.training_job)),
     )
 
 

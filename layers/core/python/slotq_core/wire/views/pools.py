@@ -166,6 +166,8 @@ class PoolSettingsView(BaseModel):
     """How long SageMaker may look for instances; None: for ever."""
     capacity_kind: str = "on_demand"
     """How the instances are bought: `on_demand`, `spot`, or `plan`."""
+    work: str = "training"
+    """The kind of work whose quota the pool is: `training` or `processing`."""
     plan_arn: str = ""
     """The training plan of a pool whose `capacity_kind` is `plan`."""
     spot_wait: int = 0

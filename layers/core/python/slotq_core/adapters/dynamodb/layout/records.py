@@ -24,6 +24,7 @@ from slotq_core.model.attempts import (
 )
 from slotq_core.model.capacity.plans import PlanFacts, PlanStatus, PlanWindow
 from slotq_core.model.capacity.reservations import Reservation
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import SEMI, Claim, Job, JobState, Preemptible, Workload
@@ -103,6 +104,7 @@ _ENUMS = (
     PoolState,
     NodeState,
     CapacityKind,
+    WorkKind,
     PlanStatus,
     CallbackKind,
     WhenAbandoned,
