@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -237,6 +238,19 @@ def test_one_that_cannot_be_read_delays_no_other(dynamo: DynamoStore, items: Tab
     assert finding.mended
     assert "first" not in finding.text
     assert dynamo.callbacks.attach(job, task("third"))
+
+
+@pytest.mark.parametrize("noted", [{}, {"S": "job7"}, {"S": "[1]"}, {"S": '{"!": null}'}])
+def test_turns_begin_anew_where_nobody_can_read_the_last(
+    dynamo: DynamoStore, items: Table, noted: Any
+) -> None:
+    a_queue(dynamo)
+    for number in range(4):
+        submitted(dynamo, f"job{number}", f"token{number}")
+    a_tick(dynamo, 2)
+    items.change(table.task_key("callbacks"), behind=noted or {"S": ""})
+    assert [kept.job for kept in a_tick(dynamo, 2)] == ["job0", "job1"]
+    assert [kept.job for kept in a_tick(dynamo, 2)] == ["job2", "job3"]
 
 
 def test_what_a_callback_costs(

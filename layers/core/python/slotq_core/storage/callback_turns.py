@@ -51,7 +51,8 @@ def turn(page: Page, behind: Mapping[str, str], *, limit: int) -> Turn:
 
 
 def noted(behind: Mapping[str, str], looked_at: Iterable[KeptCallback]) -> dict[str, str]:
-    """Return where the next turn goes on: the last place of each ring, and the last rings."""
+    """Return where the next turn goes on: the last place of each ring, and the last ring of the
+    newest and of the replaced tokens."""
     latest: dict[str, str] = {}
     for kept in looked_at:
         ring = _ring_of(kept.place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -80,9 +81,11 @@ class DynamoCallbacks:
         self._calls.put(_TURN, {"behind": {"S": json.dumps(behind)}})
 
     def _noted(self) -> dict[str, str]:
-        noted = (self._calls.item(_TURN) or {}).get("behind", {}).get("S", "{}")
-        behind: dict[str, str] = json.loads(str(noted))
-        return behind
+        """Return what the last tick has noted. If nobody can read it, all turns begin anew."""
+        noted = str((self._calls.item(_TURN) or {}).get("behind", {}).get("S", "{}"))
+        with suppress(ValueError, AttributeError):
+            return {ring: str(place) for ring, place in json.loads(noted).items()}
+        return {}
 
     def all(self) -> Iterator[KeptCallback]:
         items = self._calls.query(expressions.partition(table.CALLBACKS))
