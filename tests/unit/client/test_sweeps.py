@@ -492,7 +492,7 @@ def test_the_guide_to_sweeps_works(slotq, http, queue, tmp_path, monkeypatch):
     for line in table.splitlines():
         assert line.split() in shown
     ends(queue, "grid-1", loss=0.8)
-    (code,) = blocks("sweeps.md", "python")
+    code, _ = blocks("sweeps.md", "python")  # test_session.py runs the other.
     client = client_of(http)
 
     def sweep(_, space, **given):

@@ -39,14 +39,12 @@ class JointJob(Job):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveGang:
-    """A group and its members that have not ended."""
+class GangMembers:
+    """A group and its members that have not ended: how many must run, and what runs."""
 
     group: Group
     waiting: tuple[Job, ...]
     active: tuple[Job, ...]
-    gpus_in: Mapping[str, int] = field(default_factory=dict)
-    """The GPUs of an instance, by pool with nodes."""
 
     @cached_property
     def needed(self) -> int:
@@ -105,6 +103,19 @@ class LiveGang:
         """Whether a member of an elastic gang has completed: the others have nothing to join."""
         return self.group.elastic and JobState.COMPLETED in self.group.ended.values()
 
+    def enough(self, names: Iterable[str]) -> bool:
+        """Whether these members are enough to run: at least one, and every mandatory member."""
+        chosen = set(names)
+        return len(chosen) >= max(1, self.needed) and self.mandatory <= chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveGang(GangMembers):
+    """A gang as the plan serves it: its rank, its orders and what it asks for."""
+
+    gpus_in: Mapping[str, int] = field(default_factory=dict)
+    """The GPUs of an instance, by pool with nodes."""
+
     @property
     def ranked(self) -> tuple[Job, ...]:
         """The members with a known rank. An AUTO job has none before admission."""
@@ -113,11 +124,6 @@ class LiveGang:
     def is_lowered_by(self, job: Job) -> bool:
         """Whether the job, with its rank known, would lower the gang's rank."""
         return all(rank(job) < rank(other) for other in self.ranked)
-
-    def enough(self, names: Iterable[str]) -> bool:
-        """Whether these members are enough to run: at least one, and every mandatory member."""
-        chosen = set(names)
-        return len(chosen) >= max(1, self.needed) and self.mandatory <= chosen
 
     @property
     def ready(self) -> bool:
