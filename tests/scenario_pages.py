@@ -45,6 +45,7 @@ SUBJECTS = {
     "reservations": "Reservations: slots for one project, for a time",
     "spot": "Spot pools: interruptions, and spot that never comes",
     "warm": "Warm instances: matches, and releases for others",
+    "processing": "Processing jobs: pools of their own",
     "projects": "Projects and departments: shares and reclaim",
     "fair_over_time": "Fair over time: past use moves the surplus",
     "semi_preemptible": "Semi-preemptible jobs: protected within the quota",

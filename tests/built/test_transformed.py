@@ -272,7 +272,10 @@ def test_two_rules_wake_the_queue_manager(resources):
     pattern, schedule = sorted(rules, key=lambda rule: "ScheduleExpression" in rule)
     assert pattern["EventPattern"] == {
         "source": ["aws.sagemaker"],
-        "detail-type": ["SageMaker Training Job State Change"],
+        "detail-type": [
+            "SageMaker Training Job State Change",
+            "SageMaker Processing Job State Change",
+        ],
         "account": [{"Ref": "AWS::AccountId"}],
         "region": [{"Ref": "AWS::Region"}],
     }
