@@ -321,6 +321,6 @@ def test_a_site_is_chosen_by_what_its_pool_says_in_words() -> None:
     shown = QueueClient().jobs.view("worded-site-w")
     assert shown.requires == {"confidential": True, "gpu_type": "H100"}
     assert "confidential of true" in slotq("show", "worded-site-w").output
-    said = slotq("logs", "worded-site-w").output
-    assert 'has {"confidential":true,"gpu_type":"H100","slots":1}' in said
+    line = 'has {"confidential":true,"gpu_type":"H100","slots":1}'
+    until(lambda: line in slotq("logs", "worded-site-w").output, "its line is not in the log")
     slotq("pools", "remove", "site-w")

@@ -182,7 +182,7 @@ def _buy_plan(account: Account) -> None:  # noqa: F811
 
 
 def _process(account: Account) -> None:  # noqa: F811
-    """Run processing jobs in a pool of their own: one is evicted, one cancelled, one ends unseen,
+    """Run processing jobs in a pool of their own: one is evicted, two cancelled, one ends unseen,
     and the doctor looks."""
     settings = {"slots": 2, "instance_type": "ml.m5.xlarge", "work": "processing"}
     data = {**sample("set-pool"), "path": "/pools/data", "body": json.dumps(settings)}
@@ -194,8 +194,9 @@ def _process(account: Account) -> None:  # noqa: F811
         body = processing_body(name, RoleArn=role, Tags=tags)
         assert account.call({**sample("add-job"), "body": json.dumps(body)})[0] == 202
         account.settle()
-    account.call({**sample("cancel-job"), "path": "/jobs/processing:clean"})
-    account.settle()
+    for name in ("clean", "evicted"):
+        account.call({**sample("cancel-job"), "path": f"/jobs/processing:{name}"})
+        account.settle()
     for again in ("examine", "tick", "mend"):
         account.clock.set(account.clock.now() + HOUR)
         account.plane.advance()
