@@ -32,13 +32,16 @@ from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.upkeep import DynamoRepair
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.adapters.notifiers import MessageAlarm
-from slotq_core.adapters.sagemaker import sagemaker_errors, service
+from slotq_core.adapters.sagemaker import sagemaker_errors
+from slotq_core.adapters.sagemaker.operations import OPERATIONS
+from slotq_core.adapters.sagemaker.sagemaker_errors import ErrorRow
 from slotq_core.adapters.sagemaker.sagemaker_rights import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.errors import Conflict
 from slotq_core.lifecycle import move
+from slotq_core.model.capacity.work import WorkKind
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState
@@ -428,13 +431,18 @@ def _one_record_a_job() -> AbstractContextManager[Any]:
     return patch.object(changed_items, "record_of", wrong)
 
 
+def _answers_of_creates(rows: tuple[ErrorRow, ...]) -> AbstractContextManager[Any]:
+    training = replace(OPERATIONS[WorkKind.TRAINING], create=rows)
+    return patch.dict(OPERATIONS, {WorkKind.TRAINING: training})
+
+
 def _refusals_end_jobs() -> AbstractContextManager[Any]:
     """A refusal for a missing right counts as a final refusal of the request."""
     rows = tuple(
         replace(row, verdict=Verdict.FAIL) if row.verdict in RIGHTS else row
         for row in sagemaker_errors.CREATE
     )
-    return patch.object(service, "CREATE", rows)
+    return _answers_of_creates(rows)
 
 
 def _refusals_are_believed() -> AbstractContextManager[Any]:
@@ -476,12 +484,12 @@ def _no_lesson_of_spot() -> AbstractContextManager[Any]:
 
 def _a_pool_learns_from_another_quota() -> AbstractContextManager[Any]:
     """The quota's name is not read: the refusal is one of the pool's own."""
-    own = [
+    own = tuple(
         replace(row, verdict=Verdict.BACK_OFF) if row.verdict is Verdict.OTHER_QUOTA else row
         for row in sagemaker_errors.CREATE
-    ]
+    )
     changes = ExitStack()
-    changes.enter_context(patch.object(service, "CREATE", own))
+    changes.enter_context(_answers_of_creates(own))
     changes.enter_context(patch.object(observing, "is_of_the_job", lambda *_: False))
     changes.enter_context(patch.object(pool_lessons, "limit_of", _any_limit))
     return changes
@@ -494,8 +502,8 @@ def _any_limit(_: Any, quota: Any) -> int | None:
 def _another_quota_closes_every_pool() -> AbstractContextManager[Any]:
     """A refusal by another quota counts as one by the quota of all training jobs."""
 
-    def wrong(text: str) -> ServiceQuota | None:
-        right = quota_in(text)
+    def wrong(text: str, work: WorkKind) -> ServiceQuota | None:
+        right = quota_in(text, work)
         return replace(right, instance_type="", all_training=True) if right else None
 
     changes = ExitStack()
