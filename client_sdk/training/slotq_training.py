@@ -2310,7 +2310,7 @@ class World:
             try:
                 roster.look()
                 changed = roster.has_changed(self._generation)
-            except Exception:  # noqa: BLE001, S112 - S3 may answer the next time
+            except Exception:  # noqa: BLE001, S112 # nosec B112 - S3 may yet answer
                 continue
             if changed:
                 self.ask()
