@@ -345,6 +345,13 @@ def test_a_local_session_that_runs_no_pipelines_is_refused(session):
     assert error.value.field == "estimator"
 
 
+def test_a_local_step_refuses_metrics_that_the_service_would_refuse(session):
+    local = local_pipeline_session()(session.boto_session)
+    for metrics in (["model"], ["a", "a"]):
+        with pytest.raises(InvalidRequest, match="different names, none of them 'model'"):
+            QueueStep("train", trains(local), data(), metrics=metrics)
+
+
 def test_a_local_step_refuses_retry_policies_too(session):
     local = local_pipeline_session()(session.boto_session)
     with pytest.raises(InvalidRequest, match="retries are the queue's"):

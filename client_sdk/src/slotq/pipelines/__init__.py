@@ -10,6 +10,7 @@ Works with versions 2 and 3 of the SDK, which is imported when `QueueStep` is fi
     queue_step  the step, and what becomes of it in a local pipeline session
     arguments   a training request as the arguments of a callback step
     local_step  the step in a local pipeline session: a training step
+    step_rules  what both refuse
     sdk         the names of the installed SDK
 """
 

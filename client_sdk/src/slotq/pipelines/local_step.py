@@ -16,6 +16,7 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq.jobs.submission import JobSettings
 from slotq.pipelines.sdk import VERSION, TrainingStep, local_pipeline_session
+from slotq.pipelines.step_rules import MODEL, metric_names, refuse_retries
 from slotq_core.model.jobs import JobState
 
 _REQUEST, _STEP = "slotq_request", "slotq_step"
@@ -54,9 +55,8 @@ class LocalQueueStep(TrainingStep):  # type: ignore[misc]
                 f"{runs_pipelines.__module__}",
                 field="estimator",
             )
-        if retry_policies:
-            raise InvalidRequest("give retries=N: retries are the queue's", field="retry_policies")
-        names = [metrics] if isinstance(metrics, str) else [*metrics]
+        refuse_retries(retry_policies)
+        names = metric_names(metrics)
         self._estimator, self._fit_inputs = estimator, inputs
         arguments = {"step_args": estimator.fit(inputs)} if VERSION == 2 else {}
         super().__init__(
@@ -67,7 +67,7 @@ class LocalQueueStep(TrainingStep):  # type: ignore[misc]
             **arguments,
         )
         self.outputs = {
-            "model": self.properties.ModelArtifacts.S3ModelArtifacts,
+            MODEL: self.properties.ModelArtifacts.S3ModelArtifacts,
             **{each: self.properties.FinalMetricDataList[each].Value for each in names},
         }
         self.through_queue = ThroughQueue(session.boto_session, settings)

@@ -21,15 +21,7 @@ from slotq.pipelines.sdk import (
     TrainingStep,
     utilities,
 )
-
-MODEL = "model"
-"""The output with the S3 URI of the model's artifact."""
-MOST_OUTPUTS = 50
-"""The most outputs that Pipelines takes from a callback step."""
-_NO_RETRIES = (
-    "a callback step has no retry policies: give retries=N, and the queue runs a failed job again; "
-    "evictions, missing capacity and SageMaker's own faults are never a failure"
-)
+from slotq.pipelines.step_rules import MODEL, metric_names, refuse_retries
 
 
 class StepOutputs(list[Any]):
@@ -84,8 +76,7 @@ class QueueStep(CallbackStep):  # type: ignore[misc]
 
         Raises InvalidRequest with the name of the argument.
         """
-        if retry_policies:
-            raise InvalidRequest(_NO_RETRIES, field="retry_policies")
+        refuse_retries(retry_policies)
         if not sqs_queue_url:
             raise InvalidRequest(
                 "give sqs_queue_url: the queue of messages that an operator has set up for the "
@@ -133,13 +124,7 @@ class QueueStep(CallbackStep):  # type: ignore[misc]
 
 
 def _outputs(metrics: Iterable[str]) -> list[Any]:
-    names = [metrics] if isinstance(metrics, str) else [*metrics]
-    if MODEL in names or len({*names}) < len(names) or len(names) >= MOST_OUTPUTS:
-        raise InvalidRequest(
-            f"metrics are at most {MOST_OUTPUTS - 1} different names, none of them '{MODEL}'",
-            field="metrics",
-        )
-    kinds = CallbackOutputTypeEnum
+    kinds, names = CallbackOutputTypeEnum, metric_names(metrics)
     return [
         CallbackOutput(output_name=MODEL, output_type=kinds.String),
         *(CallbackOutput(output_name=name, output_type=kinds.Float) for name in names),
